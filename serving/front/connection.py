@@ -145,8 +145,9 @@ class Connection(asyncio.BufferedProtocol):
         """Something is left to write: `Writing.send` has noticed."""
 
     def resume_writing(self) -> None:
-        """Everything has left."""
-        self._writing.count(0)
+        """Everything that was given to the transport has left."""
+        if self._writing.more():
+            return
         if self._answering is not None and self._call is None:
             self._answered()
         elif self._call is not None:

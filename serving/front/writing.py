@@ -11,6 +11,9 @@ from serving.front.messages import Answer, head_of
 
 _LONG = 64 << 10
 """A shorter body is written with its head: the second write costs more than to copy it."""
+_PIECE = 256 << 10
+"""A transport copies what a client does not take at once: of a piece, not of a whole answer."""
+_NOTHING = memoryview(b"")
 _STALLED_S = 1.0
 """An answer that has waited to be read for so long makes room for others when it has to."""
 
@@ -18,7 +21,7 @@ _STALLED_S = 1.0
 class Writing:
     """The way out of one connection."""
 
-    __slots__ = ("_began", "_hub", "_peer", "_sent", "_transport", "_unread", "share")
+    __slots__ = ("_began", "_hub", "_peer", "_rest", "_sent", "_transport", "_unread", "share")
 
     def __init__(self, hub: Hub, peer: Peer, transport: asyncio.Transport) -> None:
         self._hub = hub
@@ -28,6 +31,8 @@ class Writing:
         transport.set_write_buffer_limits(high=0)
         self._began = 0.0
         self._sent = 0
+        self._rest = _NOTHING
+        """What was not given to the transport yet."""
         self.share: Share | None = None
         """Whose answer is written."""
         self._unread = 0
@@ -47,9 +52,9 @@ class Writing:
         if head:
             transport.write(head)
         if body:
-            # Put together with its head it would be there twice, and what is left of it again.
-            transport.write(memoryview(body))
-        left = transport.get_write_buffer_size()
+            # Put together with its head it would be there twice.
+            self._rest = memoryview(body)
+        left = self._go_on()
         if not left:
             # A client that has reset the connection leaves nothing to write either.
             return not transport.is_closing()
@@ -58,8 +63,24 @@ class Writing:
         self._hub.wheel.put(self._peer, self._began + self._hub.limits.write_s)
         return False
 
+    def more(self) -> bool:
+        """The transport has nothing left: write on; whether something stays again."""
+        left = self._go_on()
+        self.count(left)
+        return left > 0
+
+    def _go_on(self) -> int:
+        """Write until the client takes no more at once; how much has not left."""
+        transport = self._transport
+        while self._rest and not transport.get_write_buffer_size() and not transport.is_closing():
+            piece, self._rest = self._rest[:_PIECE], self._rest[_PIECE:]
+            transport.write(piece)
+        return transport.get_write_buffer_size() + len(self._rest)
+
     def count(self, left: int) -> None:
         """So many bytes wait for the client to take them."""
+        if not left:
+            self._rest = _NOTHING
         if left == self._unread:
             return
         if self.share is not None:
@@ -72,7 +93,7 @@ class Writing:
 
     def due(self) -> float | None:
         """When more must have been taken; None: all of it has."""
-        left = self._transport.get_write_buffer_size()
+        left = self._transport.get_write_buffer_size() + len(self._rest)
         if not left:
             return None
         limits = self._hub.limits

@@ -47,3 +47,50 @@ def test_an_answer_of_ten_records_of_a_kilobyte_leaves_by_one_write() -> None:
         return transport.pieces
 
     assert asyncio.run(run()) == 1
+
+
+class Slow(Reset):
+    """Of a client that takes the first piece at once, and of each further one only half."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = bytearray()
+        self.waiting = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.waiting
+        at_once = len(data) // 2 if self.pieces else len(data)
+        self.pieces += 1
+        self.taken += data[:at_once]
+        self.waiting = bytes(data[at_once:])
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.waiting)
+
+    def is_closing(self) -> bool:
+        return False
+
+    def takes(self) -> None:
+        self.taken += self.waiting
+        self.waiting = b""
+
+
+def test_a_large_answer_is_given_to_the_transport_in_pieces_and_counts_until_it_has_left() -> None:
+    body = bytes(range(256)) * 8_000
+
+    async def run() -> bytes:
+        hub = Hub(lambda *_: [], [], LIMITS, Budget(1), ("", 0), asyncio.get_running_loop())
+        transport = Slow()
+        writing = Writing(hub, Late([], [0]), transport)
+        assert not writing.send(b"head", body)
+        most, now = 0, hub.now()
+        while transport.waiting:
+            assert (writing.due() or 0.0) > now
+            most = max(most, len(transport.waiting))
+            transport.takes()
+            writing.more()
+        assert most <= 256 << 10
+        assert writing.due() is None
+        return bytes(transport.taken)
+
+    assert asyncio.run(run()) == b"head" + body
