@@ -68,6 +68,21 @@ class PartitionBatch:
             for move in self.moves
         ]
 
+    def keep_newest(self) -> None:
+        """Drop what went to another since it was taken: its time was over. As `stands`."""
+        queue, places = self.queue, range(len(self.deliver))
+        if queue is None or all(map(queue.is_newest, self.deliver)):
+            return
+        kept = [place for place in places if queue.is_newest(self.deliver[place])]
+        dropped = {one.offset for one in self.deliver} - {self.deliver[at].offset for at in kept}
+        self.deliver = [self.deliver[place] for place in kept]
+        self.records = [self.records[place] for place in kept]
+        self.moves = [
+            move
+            for move in self.moves
+            if move.kind is not Kind.DELIVERED or move.offset not in dropped
+        ]
+
     def add(self, taken: Taken, records: Iterable[dict[str, Any]], size: int) -> None:
         """Records of these deliveries, of so many bytes."""
         self.deliver += taken.deliver

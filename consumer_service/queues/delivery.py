@@ -88,16 +88,23 @@ class QueueDelivery:
         """
         number = begin(member, after)
         enter = partial(self._waiters.enter, member.group, member.wake)
-        look = partial(self._look, member, max_records, number)
+        look = partial(self._look, member, max_records, number, gone)
         with self._waiters.asking(member.group, member.wake, member.member_id):
             found = yield from wait_for_records(member, wait_s, gone, enter, look)
         return found or QueuePollResult()
 
-    def _look(self, member: Member, max_records: int, number: int) -> Steps[QueuePollResult | None]:
+    def _look(
+        self, member: Member, max_records: int, number: int, gone: Callable[[], bool]
+    ) -> Steps[QueuePollResult | None]:
         """What there is now; None when a newer poll has begun."""
+
+        def wanted() -> bool:
+            newest = not number or member.polls.begun == number
+            return newest and member.active and not gone()
+
         if number and member.polls.begun != number:
             return None
-        delivered = yield from self._gather(member, max_records)
+        delivered = yield from self._gather(member, max_records, wanted)
         if not number or not delivered.records:
             return delivered
         # Remember the answer until the next poll says that it has arrived.
@@ -112,31 +119,32 @@ class QueueDelivery:
 
     # -- one look ---------------------------------------------------------------------------------
 
-    def _gather(self, member: Member, max_records: int) -> Steps[QueuePollResult]:
+    def _gather(
+        self, member: Member, max_records: int, wanted: Callable[[], bool]
+    ) -> Steps[QueuePollResult]:
         news = partial(self._waiters.news, member.group)
-        while True:
-            kind: Hashable = member.group, *member.request.topics
-            if predicate_in(member.options) is not None:
-                # A look can take long, and holds up nobody.
-                kind = object()
-            joined, ticket = self._rounds.join(kind, member, max_records)
-            try:
-                yield from self._served(joined, ticket)
-                if not ticket.again:
-                    return self._handed_out(ticket, news)
-            except BaseException:
-                self._rounds.leave(ticket)
-                for batch in ticket.batches:
-                    give_back(batch)
-                news()
-                raise
+        kind: Hashable = member.group, *member.request.topics
+        if predicate_in(member.options) is not None:
+            # A look can take long, and holds up nobody.
+            kind = object()
+        ticket = self._rounds.join(kind, member, max_records, wanted)
+        try:
+            yield from self._served(ticket)
+            return self._handed_out(ticket, news)
+        except BaseException:
+            self._rounds.leave(ticket)
+            for batch in ticket.batches:
+                give_back(batch)
+            news()
+            raise
 
     @staticmethod
-    def _served(joined: Round, ticket: Ticket) -> Steps[None]:
+    def _served(ticket: Ticket) -> Steps[None]:
         """Until what it has got is durable."""
         # At most once: they are done with this, and nobody else would get them.
         gives_back = ticket.member.request.delivery != "at_most_once"
-        while not joined.end.done():
+        # It may be put into another round, before the end of this one.
+        while not ((joined := ticket.round).end.done() and joined is ticket.round):
             since = joined.submitted_at
             left = COMMIT_TIMEOUT_S if since is None else since + COMMIT_TIMEOUT_S - boot_seconds()
             if left <= 0:
@@ -159,6 +167,7 @@ class QueueDelivery:
                     self._owned_partitions,
                     served.tickets,
                 ).all(self._rounds.keeps)
+                self._rounds.put_back(served)
                 submitted = self._submit(served)
         except BaseException as error:  # noqa: BLE001 -- each of its polls raises it
             submitted = False
@@ -178,11 +187,12 @@ class QueueDelivery:
             at = wall_micros()
             for ticket, batch in given:
                 owned, once = batch.owned, ticket.once
-                if not may_leave(batch, ticket.member):
+                if ticket.gone or not may_leave(batch, ticket.member):
                     # Mostly it goes away, and this state with it; but trust can come back.
                     give_back(batch, unsaid=True)
                     ticket.batches = [one for one in ticket.batches if one is not batch]
                     continue
+                batch.keep_newest()
                 base = fact_of(Kind.TAKEN, owned, owned.generation, None, at)
                 facts += record_facts(base, done_of(batch.moves) if once else batch.moves)
                 about.setdefault(owned, []).append((batch, once))

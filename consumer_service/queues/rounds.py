@@ -31,12 +31,16 @@ class Ticket:
     member: Member
     most: int
     """Records that it wants."""
+    round: Round
+    """Where it is served."""
+    wanted: Callable[[], bool]
+    """Whether anybody would get what it takes."""
     batches: list[PartitionBatch] = field(default_factory=list)
     """What it has got."""
     error: BaseException | None = None
     """Why it gets nothing."""
     again: bool = False
-    """The round was full: it has to join another."""
+    """The round is full: it comes first in the next one."""
     gone: bool = False
     """Nobody waits for it any more."""
 
@@ -50,6 +54,7 @@ class Ticket:
 class Round:
     """Polls that are served together, in the order in which they came."""
 
+    kind: Hashable
     tickets: list[Ticket] = field(default_factory=list)
     end: Future[None] = field(default_factory=Future)
     """When what was taken is durable, or never will be; nothing is told here."""
@@ -87,14 +92,16 @@ class Rounds:
             begin = [] if on else self._all_that_can()
         self._run_all(begin)
 
-    def join(self, kind: Hashable, member: Member, most: int) -> tuple[Round, Ticket]:
+    def join(
+        self, kind: Hashable, member: Member, most: int, wanted: Callable[[], bool] = lambda: True
+    ) -> Ticket:
         """A place in the next round of the kind."""
-        ticket = Ticket(member, most)
         with self._lock:
             line = self._lines.setdefault(kind, _Line())
             if not line.waiting or len(line.waiting[-1].tickets) >= MOST:
-                line.waiting.append(Round())
+                line.waiting.append(Round(kind))
             joined = line.waiting[-1]
+            ticket = Ticket(member, most, joined, wanted)
             joined.tickets.append(ticket)
             if self._rush and boot_seconds() - self._rush_at > RUSH_S:
                 # It lasts, and must not hold up those who came first.
@@ -104,7 +111,22 @@ class Rounds:
                 begin = [kind] if self._can_begin(line) else []
                 line.taking |= bool(begin)
         self._run_all(begin)
-        return joined, ticket
+        return ticket
+
+    def put_back(self, served: Round) -> None:
+        """Those of a round under way that it has no room for come first in the next.
+
+        Before its end is told: from then on they wait for that of the other.
+        """
+        left = [ticket for ticket in served.tickets if ticket.again]
+        if not left:
+            return
+        served.tickets = [ticket for ticket in served.tickets if not ticket.again]
+        following = Round(served.kind, left)
+        for ticket in left:
+            ticket.round, ticket.again = following, False
+        with self._lock:
+            self._lines[served.kind].waiting.insert(0, following)
 
     def leave(self, ticket: Ticket) -> None:
         """Nobody waits for it any more: what it has got has to be given back."""

@@ -21,6 +21,7 @@ from consumer_service.reading.undecodable import OnUndecodable
 from lakequeue.clock import wall_micros
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.wire.limits import DEFAULT_MAX_IN_FLIGHT
+from queue_rules.queues.attempts import MOST_MOVES
 from queue_rules.queues.fair_share import FULL, Demand
 
 _TOGETHER: Final = 6
@@ -66,6 +67,8 @@ class Taking:
         self._failed: set[OwnedPartition] = set()
         """Where reading has failed, as one of the polls is told: the others try elsewhere."""
         self._served = self._turn = 0
+        self._moves = 0
+        """What has to be committed of all that was taken, about: the journal has a bound."""
 
     def all(self, keeps: Callable[[Ticket, list[PartitionBatch]], bool]) -> None:
         """Take for each; `keeps` is told what it gets, and says whether it is still wanted."""
@@ -73,7 +76,9 @@ class Taking:
             return
         news, taken = 0, 0
         for ticket in self._tickets:
-            if taken > 2 * self._max_poll_bytes:
+            if not ticket.wanted():
+                continue
+            if taken > 2 * self._max_poll_bytes or self._moves >= MOST_MOVES:
                 # Nobody has to hold so much at once.
                 ticket.again = True
                 continue
@@ -106,11 +111,16 @@ class Taking:
             for owned in self._with_some(order, new=new):
                 if room <= 0 or left_bytes <= 0:
                     return
+                if self._moves >= MOST_MOVES:
+                    # Perhaps there was nothing to deliver among them: it looks again.
+                    batches[-1].more = True
+                    return
                 batch = self._take(owned, member, room, left_bytes, new=new)
                 if batch is not None:
                     batches.append(batch)
                     room -= len(batch.deliver)
                     left_bytes -= batch.bytes
+                    self._moves += len(batch.moves)
 
     def _turn_of(self, member: Member) -> int:
         """Where it begins. A few that follow each other begin together: what is read is shared."""

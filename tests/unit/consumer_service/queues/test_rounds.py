@@ -38,7 +38,7 @@ Work = Callable[[], object]
 
 
 def member(name: str, **asked: Any) -> Member:
-    request = JoinRequest(topics=["orders"], **asked)
+    request = JoinRequest(**{"topics": ["orders"], **asked})
     made = Member("g", name, request, 6_000, Liveness(6, 60, 0, 0))
     made.state = MemberState.ACTIVE
     return made

@@ -1,0 +1,141 @@
+"""What a round may hold, and what becomes of a record that is not its taker's any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from consumer_service.ownership.journal import FACT_BYTES, MAX_PENDING_BYTES
+from consumer_service.polls.poll_batch import QueuePollResult
+from consumer_service.queues import taking
+from queue_rules.groups.member_states import MemberState
+from queue_rules.queues.attempts import MOST_MOVES
+from queue_tables.groups.facts import Kind
+from serving.front.parking import Steps
+from tests.unit.consumer_service.queues.test_rounds import World, came, member, places
+
+FAR_OFF_US = 4_000_000_000_000_000
+
+
+class Scheduled(World):
+    """All records are due much later, and each at a time of its own."""
+
+    def read(self, where: Any, offset: int, most: int, size: int) -> pa.Table:
+        found = super().read(where, offset, most, size)
+        times = [FAR_OFF_US + number for number in found["offset"].to_pylist()]
+        place = found.schema.get_field_index("deliver_at")
+        return found.set_column(place, "deliver_at", pa.array(times, pa.timestamp("us", "UTC")))
+
+
+def ended(poll: Steps[QueuePollResult], world: World) -> QueuePollResult:
+    """Go on with it until it is answered."""
+    while True:
+        try:
+            next(poll)
+        except StopIteration as end:
+            result: QueuePollResult = end.value
+            return result
+        world.take()
+
+
+@pytest.mark.parametrize(("partitions", "polls"), [(5, 1), (2, 12)])
+def test_what_a_round_submits_fits_into_the_journal_whatever_is_parked(
+    partitions: int, polls: int
+) -> None:
+    world = Scheduled(partitions=partitions, records=2 * MOST_MOVES)
+    waiting = [world.poll(member(f"m{number}")) for number in range(polls)]
+    world.take()
+    for poll in waiting:
+        assert ended(poll, world).records == []
+    while ended(world.poll(member("last")), world).more:
+        """It looks again."""
+    assert max(map(len, world.submissions)) <= 3 * MOST_MOVES
+    assert 3 * MOST_MOVES * FACT_BYTES < MAX_PENDING_BYTES
+    parked = [f for facts in world.submissions for f in facts if f.kind is Kind.PARKED]
+    assert len(parked) == partitions * world.records
+
+
+def test_at_most_once_a_record_that_went_to_another_before_its_commit_leaves_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(partitions=2, records=2)
+    now = 1_000_000
+    monkeypatch.setattr(taking, "wall_micros", lambda: now)
+    others: list[QueuePollResult] = []
+
+    def reads_the_second() -> None:
+        world.reading = too_slow
+
+    def too_slow() -> None:
+        # The first one's time is over before the other partition is read.
+        nonlocal now
+        now += 3_600_000_000
+        poll = world.poll(member("b", delivery="at_most_once", topics=["orders", "x"]), 1)
+        world.take()
+        others.append(came(poll))
+
+    world.reading = reads_the_second
+    poll = world.poll(member("a", delivery="at_most_once"))
+    world.take()
+    mine = places(came(poll))
+    (found,) = others
+    assert len(places(found)) == 1
+    assert not set(places(found)) & set(mine)
+    queue = world.owned[1].queue
+    assert queue is not None
+    assert (queue.held_by("a"), queue.held_by("b")) == (0, 0)
+
+
+def test_those_that_a_round_has_no_room_for_come_first_in_the_next_and_wait_for_no_commit() -> None:
+    world = World(max_poll_bytes=400)
+    world.journal.later = []
+    first = [world.poll(member(f"m{number}")) for number in range(4)]
+    later: list[Steps[QueuePollResult]] = []
+    world.reading = lambda: later.append(world.poll(member("later")))
+    while world.work:
+        world.take()
+    assert len(world.journal.later) > 1, "the next round does not wait for the commit"
+    for commit in world.journal.later:
+        commit.set_result(None)
+    world.journal.later = None
+    found = [places(ended(poll, world)) for poll in (*first, *later)]
+    assert found == sorted(found), "in the order in which they came"
+    assert all(found)
+
+
+def test_a_poll_that_nobody_waits_for_any_more_takes_nothing() -> None:
+    world = World()
+    hung_up, superseded, left, stays = (member(name) for name in ("gone", "old", "left", "stays"))
+    gone: list[bool] = []
+    polls = [
+        world.delivery.steps(hung_up, 10, 0, lambda: bool(gone)),
+        world.delivery.steps(superseded, 10, 0, lambda: False, after=0),
+        world.delivery.steps(left, 10, 0, lambda: False),
+        world.delivery.steps(stays, 10, 0, lambda: False),
+    ]
+    for poll in polls:
+        next(poll)
+    gone.append(True)
+    with superseded.polls.lock:
+        superseded.polls.begin(0)
+    left.state = MemberState.LEAVING
+    world.take()
+    assert {fact.member for facts in world.submissions for fact in facts} == {"stays"}
+    assert places(came(polls[-1])) == [(0, number) for number in range(10)]
+
+
+def test_at_most_once_a_poll_given_up_between_take_and_commit_loses_nothing() -> None:
+    world = World(partitions=2, records=1)
+    poll = world.poll(member("gone", delivery="at_most_once"))
+    waits = world.poll(member("stays", delivery="at_most_once"))
+
+    def then_given_up() -> None:
+        world.reading = poll.close
+
+    # The first has been served when the second is read for.
+    world.reading = then_given_up
+    world.take()
+    got = [place for one in (waits, world.poll(member("c"))) for place in places(ended(one, world))]
+    assert sorted(got) == [(0, 0), (1, 0)]
