@@ -6,22 +6,21 @@ import os
 import signal
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from coordination.zookeeper.notifications import NotificationListener, Notifier
+from coordination.zookeeper.notifications import NotificationListener
 from lakequeue import Admin, Consumer, Producer
 from lakequeue.errors import InvalidRequest, NotDrained
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import judge, log_rows
 from tests.support.services.consumer_node import NodeProcess, Queue
 from tests.support.services.ingest_service import IngestService
-from tests.support.services.order_thread import ordering
+from tests.support.services.small_cluster import Cluster
 from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
@@ -43,18 +42,13 @@ class Place:
 
 
 @pytest.fixture
-def place(own_queue: Queue, start_node: Callable[..., NodeProcess]) -> Iterator[Place]:
-    with ExitStack() as stack:
-        ingest = stack.enter_context(
-            IngestService(Path(own_queue.root.uri), "--zookeeper", own_queue.session.hosts)
-        )
-        node = start_node(own_queue)
-        ingest.create("t", partitions=2)
-        notifier = Notifier(own_queue.session, "log").start()
-        stack.callback(notifier.close)
-        stack.enter_context(ordering(own_queue.root, notifier=notifier))
-        admin = stack.enter_context(Admin(str(ingest.ready["url"]), node.url, timeout_s=30))
-        yield Place(own_queue, ingest, admin, node)
+def place(shared_cluster: Cluster) -> Iterator[Place]:
+    """The nodes that all tests share; `t` is this test's alone, and deleted at its end."""
+    shared = shared_cluster
+    shared.ingest.create("t", partitions=2)
+    with Admin(shared.ingest_url, shared.node.url, timeout_s=30) as admin:
+        yield Place(shared.queue, shared.ingest, admin, shared.node)
+    shared.delete_topics()
 
 
 @dataclass
@@ -130,7 +124,8 @@ def test_what_was_placed_before_is_not_stored_after(place: Place) -> None:
         again = paused.send([record], "t", "?wait=ordered&timeout_ms=30000")
         assert again.status_code == 200
         assert "duplicate" not in again.json()["records"][0], "nothing of the first try is there"
-    assert len(log_rows(place.queue.root)) == 1
+    topic_id = place.admin.topic("t").topic_id
+    assert len([row for row in log_rows(place.queue.root) if row["topic_id"] == topic_id]) == 1
 
 
 def state_of(pid: int) -> str:

@@ -94,6 +94,12 @@ class Cluster:
         self.processes.append(process)
         return process
 
+    def delete_topics(self) -> None:
+        """All there are: the next test that shares the nodes has topics of its own."""
+        with Admin(self.ingest_url) as admin:
+            for topic in admin.topics():
+                admin.delete_topic(topic.topic)
+
     def end_processes(self) -> None:
         """Kill what was started."""
         for process in self.processes:
@@ -123,9 +129,7 @@ def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
     running = _filled(Cluster(shared.queue, shared.ingest, lambda: shared.node))
     yield running
     running.end_processes()
-    with Admin(running.ingest_url) as admin:
-        for topic in admin.topics():
-            admin.delete_topic(topic.topic)
+    running.delete_topics()
 
 
 @pytest.fixture
