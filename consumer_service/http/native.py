@@ -7,6 +7,7 @@ storage or ZooKeeper, goes to a thread.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import orjson
@@ -24,6 +25,7 @@ from lakequeue.wire.parsing import valid
 from queue_access.rights import Kind, Right
 from serving.front.call import Call
 from serving.front.mailbox import Rush
+from serving.front.messages import Header
 
 MOST_BODY: Final = 16 << 10
 """A body up to this is parsed by the event loop: to hand it to a thread would cost as much."""
@@ -54,7 +56,7 @@ class Native:
             request.caller.must(Right.CONSUME, Kind.TOPIC, topic)
             request.also.append((Right.CONSUME, Kind.TOPIC, topic))
         asked = valid(wire.PollQuery, query, texts=True)
-        events = wants(request.header(b"accept") or None, BATCH)
+        events = wants(_accept_of(request.headers), BATCH)
         request.headers, request.body = [], b""
         limit = min(asked.max, self._node.settings.consumer.max_poll_records)
         self._polls.came(call.loop)
@@ -109,6 +111,12 @@ def _query_of(text: str) -> dict[str, str] | None:
     if len(given) != len(found) or len(text) != sum(len(k) + len(v) + 2 for k, v in found) - 1:
         return {} if not text else None
     return given
+
+
+def _accept_of(headers: Sequence[Header]) -> str | None:
+    """All that the client takes, however many headers say so."""
+    said = [value.decode("latin-1") for name, value in headers if name == b"accept"]
+    return ",".join(said) if said else None
 
 
 def _says_json(content_type: str) -> bool:

@@ -43,7 +43,10 @@ from queue_rules.queues.attempts import Attempt
 from queue_rules.queues.record_facts import record_facts
 from queue_rules.queues.undecodable_policy import policy_in
 from queue_tables.groups.facts import Fact, Kind
-from serving.front.parking import Done, Steps, Until
+from serving.front.parking import BLOCKS, Done, Steps, Until
+
+_LONG_RECORDS, _LONG_BYTES = 1_000, 1 << 20
+"""An answer of more is made in a thread: it takes up to 50 ms, and an event loop has others."""
 
 
 class QueueDelivery:
@@ -130,6 +133,8 @@ class QueueDelivery:
         ticket = self._rounds.join(kind, member, max_records, wanted)
         try:
             yield from self._served(ticket)
+            if _is_long(ticket):
+                yield BLOCKS
             return self._handed_out(ticket, news)
         except BaseException:
             self._rounds.leave(ticket)
@@ -278,6 +283,12 @@ class QueueDelivery:
             pass_unread(owned, unread, self._journal)
         readable = [at for at, record in enumerate(records) if UNDECODABLE not in record]
         return [records[at] for at in readable], [some[at] for at in readable]
+
+
+def _is_long(ticket: Ticket) -> bool:
+    batches = ticket.batches
+    records = sum([len(batch.deliver) for batch in batches])
+    return records > _LONG_RECORDS or sum([batch.bytes for batch in batches]) > _LONG_BYTES
 
 
 def _settle_all(

@@ -13,7 +13,7 @@ from consumer_service.queues import taking
 from queue_rules.groups.member_states import MemberState
 from queue_rules.queues.attempts import MOST_MOVES
 from queue_tables.groups.facts import Kind
-from serving.front.parking import Steps
+from serving.front.parking import BLOCKS, Steps
 from tests.unit.consumer_service.queues.test_rounds import World, came, member, places
 
 FAR_OFF_US = 4_000_000_000_000_000
@@ -139,3 +139,13 @@ def test_at_most_once_a_poll_given_up_between_take_and_commit_loses_nothing() ->
     world.take()
     got = [place for one in (waits, world.poll(member("c"))) for place in places(ended(one, world))]
     assert sorted(got) == [(0, 0), (1, 0)]
+
+
+@pytest.mark.parametrize(("records", "in_a_thread"), [(1_000, False), (1_001, True)])
+def test_a_long_answer_is_made_in_a_thread(records: int, in_a_thread: bool) -> None:
+    world = World(records=2_000, max_poll_bytes=8 << 20)
+    poll = world.poll(member("m", max_in_flight=2_000), records)
+    world.take()
+    if in_a_thread:
+        assert next(poll) is BLOCKS
+    assert len(came(poll).records) == records
