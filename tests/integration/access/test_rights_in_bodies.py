@@ -216,18 +216,16 @@ def sent(root: Path) -> int:
     return sum(DeltaTable(str(shard)).to_pyarrow_table().num_rows for shard in shards)
 
 
-@pytest.mark.parametrize("name", ["Authorization", "Host", "Content-Type"])
-def test_a_header_that_stands_there_twice_is_refused(
-    http: httpx2.Client, locks: Locks, name: str
-) -> None:
+def test_a_header_that_stands_there_twice_is_refused(http: httpx2.Client, locks: Locks) -> None:
     shown = {
         "Authorization": f"Bearer {locks.keys['admin']}",
         "Host": "127.0.0.1",
         "Content-Type": "application/json",
     }
     lines = [f"{one}: {value}" for one, value in shown.items()]
-    head = "\r\n".join(["GET /v1/groups HTTP/1.1", *lines, f"{name}: {shown[name]}", "", ""])
     at = http.base_url
-    with socket.create_connection((at.host, at.port or 0), timeout=30) as link:
-        link.sendall(head.encode())
-        assert link.recv(4096).startswith(b"HTTP/1.1 400 ")
+    for name, value in shown.items():
+        head = "\r\n".join(["GET /v1/groups HTTP/1.1", *lines, f"{name}: {value}", "", ""])
+        with socket.create_connection((at.host, at.port or 0), timeout=30) as link:
+            link.sendall(head.encode())
+            assert link.recv(4096).startswith(b"HTTP/1.1 400 "), name
