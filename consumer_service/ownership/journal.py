@@ -174,8 +174,8 @@ class Journal:
         """
         with self._lock:
             self._rushes += 1 if on else -1
-            rushes = self._rushes
-        self._committer.rush(rushes > 0)
+            # In here, so that who says so last has it said last.
+            self._committer.rush(self._rushes > 0)
 
     @contextmanager
     def soon(self) -> Iterator[None]:

@@ -181,7 +181,7 @@ class QueueDelivery:
                 for batch in ticket.batches:
                     give_back(batch, unsaid=True)
         if not submitted:
-            served.end.set_result(None)
+            served.ended()
 
     def _submit(self, served: Round) -> bool:
         """Have all that the polls take committed, by one submission; False: it is nothing."""
@@ -306,4 +306,4 @@ def _ended(served: Round, failure: BaseException | None) -> None:
         for ticket in served.tickets:
             if any(batch.settlement is not None for batch in ticket.batches):
                 ticket.error = ticket.error or failure
-    served.end.set_result(None)
+    served.ended()

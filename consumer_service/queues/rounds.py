@@ -60,6 +60,12 @@ class Round:
     """When what was taken is durable, or never will be; nothing is told here."""
     submitted_at: float | None = None
 
+    def ended(self) -> None:
+        """All that was taken is settled: tell its polls."""
+        # They know it, and what they have got must not live on in a circle.
+        self.tickets = []
+        self.end.set_result(None)
+
 
 @dataclass(slots=True, eq=False)
 class _Line:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from consumer_service.ownership.journal import FACT_BYTES, MAX_PENDING_BYTES
-from consumer_service.polls.poll_batch import QueuePollResult
+from consumer_service.polls.poll_batch import PartitionBatch, QueuePollResult
 from consumer_service.queues import taking
+from consumer_service.queues.rounds import Ticket
 from queue_rules.groups.member_states import MemberState
 from queue_rules.queues.attempts import MOST_MOVES
 from queue_tables.groups.facts import Kind
@@ -149,3 +151,17 @@ def test_a_long_answer_is_made_in_a_thread(records: int, in_a_thread: bool) -> N
     if in_a_thread:
         assert next(poll) is BLOCKS
     assert len(came(poll).records) == records
+
+
+def test_what_a_poll_has_got_goes_with_it_and_waits_for_no_collector() -> None:
+    world = World()
+    gc.collect()
+    gc.disable()
+    try:
+        poll = world.poll(member("m"))
+        world.take()
+        came(poll)
+        del poll
+        assert not [one for one in gc.get_objects() if isinstance(one, Ticket | PartitionBatch)]
+    finally:
+        gc.enable()
