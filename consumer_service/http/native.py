@@ -1,4 +1,4 @@
-"""Polls and acks of queue groups, answered by the event loop without the application.
+"""Acks, and polls of queue groups, answered by the event loop without the application.
 
 Only the plain ones, and nearly all are: whatever says more than that, or may have to wait for
 storage or ZooKeeper, goes to a thread.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import orjson
 
 from consumer_service.calls.groups import Groups
-from consumer_service.http.delivering import acked, counting_refusals, polled
+from consumer_service.http.delivering import Settle, acked, counting_refusals, polled
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
@@ -30,8 +31,6 @@ from serving.front.messages import Header
 MOST_BODY: Final = 16 << 10
 """A body up to this is parsed by the event loop: to hand it to a thread would cost as much."""
 _QUERY = re.compile(r"(max|wait_ms|after)=(\d{1,18})(?:&|$)")
-_GROUP, _MEMBERS, _MEMBER = 3, 4, 5
-"""Places in a path."""
 
 
 class Native:
@@ -68,16 +67,20 @@ class Native:
     def acks(self, call: Call) -> None:
         """`POST …/acks`."""
         request = call.request
-        parts = request.path.split("/")
-        group = parts[_GROUP]
+        _, _, _, group, *rest = request.path.split("/")
         if (
             len(request.body) > MOST_BODY
             or b"%" in request.target
             or spans.tracer() is not None
             or not _says_json(request.header(b"content-type"))
-            or not self._is_queue(group)
-            or (parts[_MEMBERS] == "members" and self._member(request.path) is None)
         ):
+            call.to_application()
+            return
+        if rest[0] == "members" and self._node.members.find(group, rest[1]) is not None:
+            settle: Settle = partial(self._groups.acks, group, rest[1])
+        elif rest[0] == "acks" and self._is_queue(group):
+            settle = partial(self._groups.settle, group)
+        else:
             call.to_application()
             return
         body, request.body, request.headers = request.body, b"", []
@@ -90,13 +93,13 @@ class Native:
                 ) from None
             asked = valid(wire.AckRequest, given)
         self._acks.came(call.loop)
-        settle = self._groups.settle(group, asked)
-        call.follow(acked(self._metrics, group, None, lambda: settle), inline=True)
+        steps = acked(self._metrics, group, None, lambda: settle(asked))
+        call.follow(steps, inline=True)
 
     def _member(self, path: str) -> Member | None:
         """The member of a queue group that is active here; the application says what else is so."""
-        parts = path.split("/")
-        member = self._node.members.find(parts[_GROUP], parts[_MEMBER])
+        _, _, _, group, _, name, *_ = path.split("/")
+        member = self._node.members.find(group, name)
         return None if member is None or member.request.mode != "queue" else member
 
     def _is_queue(self, group: str) -> bool:

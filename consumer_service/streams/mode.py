@@ -19,7 +19,7 @@ from queue_rules.streams.commit_request import commit_requests_of
 from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import GroupState, Key
 from queue_tables.topics import TopicStore
-from serving.front.parking import Steps, finish
+from serving.front.parking import BLOCKS, Steps, finish
 
 
 class Streams:
@@ -71,7 +71,12 @@ class Streams:
 
     def ack(self, member: Member, request: AckRequest) -> Steps[AckAnswer]:
         """See `Acks.commit` for the errors."""
+        if any(self._topics.known(name) is None for name in member.request.topics):
+            yield BLOCKS
         wanted = commit_requests_of(member.group, request, self._ids(member))
+        if any(self._owned_partitions.get(key) is None for key in wanted):
+            # Where that ends is perhaps not known here.
+            yield BLOCKS
         ends = {k: self._tailer.end(TopicPartition(k.topic_id, k.partition)) for k in wanted}
         through = request.commit_through
         answer = yield from self._acks.commit(member.member_id, wanted, ends, through=through)
