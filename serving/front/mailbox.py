@@ -6,6 +6,11 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
+from typing import Final
+
+_AT_ONCE: Final = 64
+"""So many letters are opened, then it is the turn of the sockets: thousands of calls that wait may
+be woken by one event."""
 
 
 class Mailbox:
@@ -28,7 +33,7 @@ class Mailbox:
 
     def _empty(self) -> None:
         self._told = False
-        for _ in range(len(self._letters)):
+        for _ in range(min(_AT_ONCE, len(self._letters))):
             self._letters.popleft()()
         if self._letters and not self._told:
             self._told = True
