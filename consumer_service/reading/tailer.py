@@ -98,6 +98,10 @@ class Tailer:
                 self._ends.setdefault(where, end)
         return end
 
+    def knows_end(self, where: TopicPartition) -> bool:
+        """Whether `end` waits for nothing: neither for the files nor for who reads them."""
+        return where in self._ends
+
     def marks(self) -> Mapping[str, int]:
         """Every mark of `log` as of now, durable."""
         self.catch_up()

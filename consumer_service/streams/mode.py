@@ -74,10 +74,11 @@ class Streams:
         if any(self._topics.known(name) is None for name in member.request.topics):
             yield BLOCKS
         wanted = commit_requests_of(member.group, request, self._ids(member))
-        if any(self._owned_partitions.get(key) is None for key in wanted):
-            # Where that ends is perhaps not known here.
+        places = {key: TopicPartition(key.topic_id, key.partition) for key in wanted}
+        if not all(map(self._tailer.knows_end, places.values())):
+            # It is owned by another node, or was not polled here yet.
             yield BLOCKS
-        ends = {k: self._tailer.end(TopicPartition(k.topic_id, k.partition)) for k in wanted}
+        ends = {key: self._tailer.end(where) for key, where in places.items()}
         through = request.commit_through
         answer = yield from self._acks.commit(member.member_id, wanted, ends, through=through)
         member.liveness.progress(member.liveness.seen)
