@@ -74,7 +74,7 @@ class Taking:
         """Take for each; `keeps` is told what it gets, and says whether it is still wanted."""
         if not self._mine:
             return
-        news, taken = 0, 0
+        news, full, taken = 0, 0, 0
         for ticket in self._tickets:
             if not ticket.wanted():
                 continue
@@ -89,7 +89,11 @@ class Taking:
                 )
                 if room > 0:
                     self._take_all(ticket.member, room, batches)
-                news += room > 0 or room == FULL  # else it was for somebody who holds less
+                news += room > 0 or room == FULL
+                if room == 0:
+                    # News that woke it are for somebody who holds less.
+                    self._waiters.stand_back(self._group, ticket.member.wake)
+                    full += 1
             except Exception as error:  # noqa: BLE001 -- its poll raises it
                 ticket.error = error
                 news += 1
@@ -98,8 +102,14 @@ class Taking:
                     give_back(batch, unsaid=True)
                 continue
             taken += sum([batch.bytes for batch in batches])
-        # Whoever is woken may find that others were faster, and wakes the next if more is left.
-        while news > 0 and any(map(self._has_more, self._mine)) and self._waiters.news(self._group):
+        self._pass_on(news, of_full=False)
+        self._pass_on(full, of_full=True)
+
+    def _pass_on(self, news: int, *, of_full: bool) -> None:
+        """Whoever is woken may find that others were faster, and wakes the next if more is left."""
+        while news > 0 and any(map(self._has_more, self._mine)):
+            if not self._waiters.news(self._group, of_full=of_full):
+                return
             news -= 1
 
     def _take_all(self, member: Member, room: int, batches: list[PartitionBatch]) -> None:

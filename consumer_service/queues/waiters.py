@@ -1,7 +1,8 @@
 """Who waits for records of a queue group, served in turn: one is woken for each piece of news.
 
 Whoever is woken and finds that more is left wakes the next; so a record does not wake two hundred
-workers, and the one that has waited longest comes first.
+workers, and the one that has waited longest comes first. Whoever holds as much as it may stands
+behind all others: it would only look, and sleep again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ class Waiters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queues: dict[str, OrderedDict[threading.Event, None]] = {}
+        self._full: dict[str, OrderedDict[threading.Event, None]] = {}
+        """Those that hold as much as they may."""
         self._asking: dict[str, Counter[str]] = {}
         """Group → members whose polls are being served."""
 
@@ -54,31 +57,49 @@ class Waiters:
         """Stand in line; before the look, so that no news is missed between look and wait."""
         with self._lock:
             wake.clear()
+            _remove(self._full, group, wake)
             self._queues.setdefault(group, OrderedDict()).setdefault(wake)
+
+    def stand_back(self, group: str, wake: threading.Event) -> None:
+        """It holds as much as it may: others come first. Not if it was woken meanwhile."""
+        with self._lock:
+            if _remove(self._queues, group, wake):
+                self._full.setdefault(group, OrderedDict()).setdefault(wake)
 
     def leave(self, group: str, wake: threading.Event) -> bool:
         """Stand there no more; False if it had been woken already."""
         with self._lock:
-            queue = self._queues.get(group)
-            if queue is None or wake not in queue:
-                return False
-            del queue[wake]
-            if not queue:
-                del self._queues[group]
-            return True
+            return _remove(self._queues, group, wake) or _remove(self._full, group, wake)
 
-    def news(self, group: str) -> bool:
-        """Something can be delivered: wake who has waited longest; False if nobody waits."""
+    def news(self, group: str, *, of_full: bool = False) -> bool:
+        """Something can be delivered: wake who has waited longest; False if nobody waits.
+
+        `of_full`: passed on by somebody who holds as much as it may, to nobody who does so too.
+        Else two of them would wake each other for as long as something is there.
+        """
         with self._lock:
-            queue = self._queues.get(group)
-            if queue is None:
-                return False
-            wake, _ = queue.popitem(last=False)
-            if not queue:
-                del self._queues[group]
-            wake.set()
-            return True
+            lines = (self._queues,) if of_full else (self._queues, self._full)
+            for line in lines:
+                if queue := line.get(group):
+                    wake = next(iter(queue))
+                    _remove(line, group, wake)
+                    wake.set()
+                    return True
+            return False
 
     def waits(self, group: str) -> bool:
         """Whether anybody stands in line."""
-        return group in self._queues
+        return group in self._queues or group in self._full
+
+
+def _remove(
+    line: dict[str, OrderedDict[threading.Event, None]], group: str, wake: threading.Event
+) -> bool:
+    """Whether it was there."""
+    queue = line.get(group)
+    if queue is None or wake not in queue:
+        return False
+    del queue[wake]
+    if not queue:
+        del line[group]
+    return True

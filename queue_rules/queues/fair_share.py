@@ -85,4 +85,7 @@ class Demand:
         has = sum([part.held.get(member, 0) for part in parts])
         late = any(part.due for part in parts)
         share = fair_share(self._available, has, self._held - has, len(self._asking), due=late)
-        return FULL if share <= 0 < limit - has else min(most, limit - has, share)
+        if share <= 0 < limit - has:
+            return FULL
+        # Two polls of a member at once may have got it more than its limit.
+        return max(0, min(most, limit - has, share))

@@ -13,7 +13,7 @@ from consumer_service.polls.poll_batch import PartitionBatch, QueuePollResult
 from consumer_service.queues import taking
 from consumer_service.queues.rounds import Ticket
 from queue_rules.groups.member_states import MemberState
-from queue_rules.queues.attempts import MOST_MOVES
+from queue_rules.queues.attempts import MOST_MOVES, Attempt
 from queue_tables.groups.facts import Kind
 from serving.front.parking import BLOCKS, Steps
 from tests.unit.consumer_service.queues.test_rounds import World, came, member, places
@@ -165,3 +165,65 @@ def test_what_a_poll_has_got_goes_with_it_and_waits_for_no_collector() -> None:
         assert not [one for one in gc.get_objects() if isinstance(one, Ticket | PartitionBatch)]
     finally:
         gc.enable()
+
+
+def test_news_go_to_those_that_may_take_something_and_to_others_when_they_may_again() -> None:
+    world = World(records=4)
+    full, other, idle = member("a", max_in_flight=2), member("b", max_in_flight=2), member("c")
+    for one in (full, other):
+        poll = world.poll(one, 2)
+        world.take()
+        assert len(came(poll).records) == 2
+    waiting = {
+        one.member_id: world.delivery.steps(one, 10, 60, lambda: False)
+        for one in (full, other, idle)
+    }
+    for steps in waiting.values():
+        next(steps)
+    world.take()
+    for steps in waiting.values():
+        next(steps)  # nothing is there: it waits to be woken
+    world.records = 5
+    world.waiters.news("g")
+    woken = [one.member_id for one in (full, other, idle) if one.wake.is_set()]
+    assert woken == ["c"]
+    next(waiting["c"])
+    world.take()
+    assert places(came(waiting["c"])) == [(0, 4)]
+    # Nobody else waits: of those that hold as much as they may, one looks, and wakes nobody.
+    world.records = 7
+    world.waiters.news("g")
+    assert full.wake.is_set()
+    next(waiting["a"])
+    world.take()
+    next(waiting["a"])
+    assert not any(one.wake.is_set() for one in (full, other))
+    # What it held is done: it is woken, and gets what is there.
+    queue = world.owned[0].queue
+    assert queue is not None
+    for offset in (0, 1):
+        begun = queue.begin(offset, 1, 0)
+        assert isinstance(begun, Attempt)
+        queue.finish_ack(begun)
+    for _ in range(2):
+        world.waiters.news("g")
+    next(waiting["a"])
+    world.take()
+    assert places(came(waiting["a"])) == [(0, 5), (0, 6)]
+
+
+def test_one_that_is_full_and_was_woken_passes_the_news_on() -> None:
+    world = World(records=2)
+    full, idle = member("a", max_in_flight=2), member("b")
+    poll = world.poll(full, 2)
+    world.take()
+    came(poll)
+    waits = world.delivery.steps(full, 10, 60, lambda: False)
+    next(waits)
+    # It is looking when the news come, and has not been told to stand back yet.
+    world.records = 3
+    world.waiters.enter("g", idle.wake)
+    world.waiters.news("g")
+    assert full.wake.is_set()
+    world.take()
+    assert idle.wake.is_set()

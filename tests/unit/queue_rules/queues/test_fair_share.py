@@ -48,3 +48,11 @@ def test_what_came_back_is_counted_by_a_count_anew() -> None:
     demand.count(0, queue, END)
     assert demand.is_due(0)
     assert demand.room("a", 100, 50) == demand.room("b", 100, 50) == END // 2
+
+
+def test_one_that_has_more_than_its_limit_is_not_taken_for_one_that_has_its_share() -> None:
+    queue = QueuePartition(RetryPolicy())
+    queue.take_new(1, "a", 3, [NewRecord(offset) for offset in range(3)])
+    demand = Demand(["a"], 1)
+    demand.count("p", queue, 10)
+    assert demand.room("a", 2, 10) == 0
