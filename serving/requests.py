@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from flask import Flask, current_app, g, request
@@ -40,23 +40,32 @@ def _holding(held: Lease, steps: Steps[T]) -> Steps[T]:
         return (yield from steps)
 
 
+def media_type_of(content_type: str | None) -> str:
+    """What a body is, without parameters; JSON if nothing is said."""
+    return (wire.JSON if content_type is None else content_type).partition(";")[0].strip().lower()
+
+
+def parsed(body: bytes) -> Any:
+    """The JSON of a body. Raises `MalformedBody`."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as e:
+        raise MalformedBody(f"the body is not JSON: {e}", hint="send a JSON object") from None
+
+
 def json_body(shape: type[Shape], max_bytes: int, hint: str) -> Shape:
     """The JSON body; its memory is counted in the budget of `count_bodies`.
 
     Raises `UnsupportedMediaType`, `TooLarge` (`hint`), `MalformedBody`, `Overloaded`, …
     """
-    kind = request.headers.get("Content-Type", wire.JSON).partition(";")[0].strip().lower()
+    kind = media_type_of(request.headers.get("Content-Type"))
     if kind != wire.JSON:
         raise UnsupportedMediaType(f"{kind!r} is not understood here", hint=f"send {wire.JSON}")
     if (request.content_length or 0) > max_bytes:
         raise TooLarge(f"a body of {request.content_length} bytes, at most {max_bytes}", hint=hint)
     data = request.get_data(cache=False)
     setattr(g, _PARSING, room(current_app.extensions[_PARSING], data))
-    try:
-        given = orjson.loads(data)
-    except orjson.JSONDecodeError as e:
-        raise MalformedBody(f"the body is not JSON: {e}", hint="send a JSON object") from None
-    return valid(shape, given)
+    return valid(shape, parsed(data))
 
 
 def query_parameters(shape: type[Shape]) -> Shape:

@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-import orjson
-
 from consumer_service.calls.groups import Groups
 from consumer_service.http.delivering import Settle, acked, counting_refusals, polled
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
 from lakequeue import wire
-from lakequeue.errors import MalformedBody
 from lakequeue.tracing import spans
 from lakequeue.wire.cloud_events import BATCH, wants
 from lakequeue.wire.parsing import valid
@@ -27,6 +24,7 @@ from queue_access.rights import Kind, Right
 from serving.front.call import Call
 from serving.front.mailbox import Rush
 from serving.front.messages import Header
+from serving.requests import media_type_of, parsed
 
 MOST_BODY: Final = 16 << 10
 """A body up to this is parsed by the event loop: to hand it to a thread would cost as much."""
@@ -72,7 +70,7 @@ class Native:
             len(request.body) > MOST_BODY
             or b"%" in request.target
             or spans.tracer() is not None
-            or not _says_json(request.header(b"content-type"))
+            or media_type_of(request.header(b"content-type") or None) != wire.JSON
         ):
             call.to_application()
             return
@@ -85,13 +83,7 @@ class Native:
             return
         body, request.body, request.headers = request.body, b"", []
         with counting_refusals(self._metrics):
-            try:
-                given = orjson.loads(body)
-            except orjson.JSONDecodeError as e:
-                raise MalformedBody(
-                    f"the body is not JSON: {e}", hint="send a JSON object"
-                ) from None
-            asked = valid(wire.AckRequest, given)
+            asked = valid(wire.AckRequest, parsed(body))
         self._acks.came(call.loop)
         steps = acked(self._metrics, group, None, lambda: settle(asked))
         call.follow(steps, inline=True)
@@ -120,7 +112,3 @@ def _accept_of(headers: Sequence[Header]) -> str | None:
     """All that the client takes, however many headers say so."""
     said = [value.decode("latin-1") for name, value in headers if name == b"accept"]
     return ",".join(said) if said else None
-
-
-def _says_json(content_type: str) -> bool:
-    return (content_type or wire.JSON).partition(";")[0].strip().lower() == wire.JSON
