@@ -1,4 +1,4 @@
-"""Members of many groups, for `bench.shapes`.
+"""Members of many groups, for `bench.http.shapes`.
 
     python -m bench.http.group_members URL TOPICS PARTITIONS GROUPS
 

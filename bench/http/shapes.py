@@ -1,6 +1,6 @@
 """Whether shape costs: more partitions, topics, groups or waiting polls at the same deliveries.
 
-    python -m bench.shapes [--axis groups …] [--seconds 10] [--before DIR] [--json FILE]
+    python -m bench.http.shapes [--axis groups …] [--seconds 10] [--before DIR] [--json FILE]
 
 A consumer-service node without the rest. The commits of `log` are made here, as the order job makes
 them, ten a second; the members are one more process on the same cores. Each row says how late

@@ -84,15 +84,14 @@ class Recording:
 
     def __init__(self, pid: int, seconds: float, out: Path, form: str) -> None:
         self.out = out
+        self._command = [
+            *(str(PY_SPY), "record", "--pid", str(pid), "--duration", str(int(seconds))),
+            *("--rate", str(RATE_HZ), "--format", form, "--output", str(out), "--nonblocking"),
+            # Stages go by whole paths; a picture is to name no folder of the machine.
+            *(["--full-filenames"] if form == "raw" else []),
+        ]
         self._process = subprocess.Popen(
-            [
-                *(str(PY_SPY), "record", "--pid", str(pid), "--duration", str(int(seconds))),
-                *("--rate", str(RATE_HZ), "--format", form, "--output", str(out)),
-                *("--full-filenames", "--nonblocking"),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
+            self._command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
 
     def wait(self, within_s: float) -> str | None:
@@ -100,4 +99,7 @@ class Recording:
         _, said = self._process.communicate(timeout=within_s)
         if self._process.returncode or not self.out.exists():
             return said.strip()[-300:]
+        # A picture has the command for its title.
+        title = f"py-spy, {RATE_HZ} samples a second"
+        self.out.write_text(self.out.read_text().replace(" ".join(self._command), title))
         return None

@@ -1,1 +1,1 @@
-"""What the sessions of users take: how long until a first and a further query has ended."""
+"""How long it takes to begin: sessions of Spark and their queries, and a queue on a long log."""

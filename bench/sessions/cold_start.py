@@ -1,6 +1,6 @@
 """How long a queue takes to start on a long log, beside an empty one.
 
-    python -m bench.cold_start [--records 10000000] [--rounds 2] [--json FILE]
+    python -m bench.sessions.cold_start [--records 10000000] [--rounds 2] [--json FILE]
 
 The log is written first, by commits of 100,000 records of 100 B that were ordered just now, so all
 of their ids are in the window in which copies are found. Then `lakequeue up` starts all processes
