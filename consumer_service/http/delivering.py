@@ -39,6 +39,7 @@ def polled(
     with metrics.polling():
         delivered = yield from mode.steps(member, limit, wait_s, gone, query.after)
     if gone():
+        yield BLOCKS
         take_back(member, delivered)
         return Answer(204)
     if idle and not delivered.records:

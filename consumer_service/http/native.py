@@ -1,4 +1,4 @@
-"""Acks, and polls of queue groups, answered by the event loop without the application.
+"""Acks and polls, answered by the event loop without the application.
 
 Only the plain ones, and nearly all are: whatever says more than that, or may have to wait for
 storage or ZooKeeper, goes to a thread.
@@ -56,7 +56,8 @@ class Native:
         events = wants(_accept_of(request.headers), BATCH)
         request.headers, request.body = [], b""
         limit = min(asked.max, self._node.settings.consumer.max_poll_records)
-        self._polls.came(call.loop)
+        if member.request.mode == "queue":
+            self._polls.came(call.loop)
         steps = polled(
             self._node, self._groups, self._metrics, member, limit, asked, call.gone, events=events
         )
@@ -89,10 +90,13 @@ class Native:
         call.follow(steps, inline=True)
 
     def _member(self, path: str) -> Member | None:
-        """The member of a queue group that is active here; the application says what else is so."""
+        """The member that is active here; the application says what else is so. And it serves those
+        that commit before they get anything."""
         _, _, _, group, _, name, *_ = path.split("/")
         member = self._node.members.find(group, name)
-        return None if member is None or member.request.mode != "queue" else member
+        if member is None or member.request.mode == "queue":
+            return member
+        return None if member.request.delivery == "at_most_once" else member
 
     def _is_queue(self, group: str) -> bool:
         owned = self._node.owned_partitions.of_group(group)

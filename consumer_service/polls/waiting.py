@@ -5,12 +5,13 @@ Both modes of a group wait like this. What a look is, and who is woken by which 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from consumer_service.members import Member
 from lakequeue.clock import boot_seconds
-from serving.front.parking import Steps, Until
+from serving.front.parking import BLOCKS, Steps, Until
 
 LOOK_EVERY_S = 1.0
 """A waiting poll looks this often whether its client is still there."""
@@ -27,17 +28,27 @@ class Found(Protocol):
 F = TypeVar("F", bound=Found)
 
 
-def begin(member: Member, after: int | None) -> int:
+def begin(member: Member, after: int | None) -> Steps[int]:
     """The number of a new poll that follows the answer `after`; 0 if it names none.
 
     What later answers had is taken back, and an older poll that still waits ends.
     """
     if after is None:
         return 0
-    with member.polls.lock:
+    yield from turn_of(member.polls.lock)
+    try:
         number = member.polls.begin(after)
+    finally:
+        member.polls.lock.release()
     member.wake.set()
     return number
+
+
+def turn_of(lock: threading.Lock) -> Steps[None]:
+    """Take the lock. Whoever has it may read files meanwhile, so an event loop does not wait."""
+    if not lock.acquire(blocking=False):
+        yield BLOCKS
+        lock.acquire()
 
 
 def wait_for_records(

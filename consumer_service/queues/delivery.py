@@ -89,7 +89,7 @@ class QueueDelivery:
 
         As `Delivery.steps`; `after` gives back what was in answers that got lost.
         """
-        number = begin(member, after)
+        number = yield from begin(member, after)
         enter = partial(self._waiters.enter, member.group, member.wake)
         look = partial(self._look, member, max_records, number, gone)
         with self._waiters.asking(member.group, member.wake, member.member_id):

@@ -233,6 +233,17 @@ class Segments:
                 break
         return Cut(records, offset + len(records), used) if records else None
 
+    def at_hand(self, where: TopicPartition, offset: int, most: int) -> int | None:
+        """Bytes from `offset` on, about, if `cut` has them all; counting ends above `most`."""
+        size: int | None = None
+        for segment in self._from(where, offset):
+            if not segment.plain:
+                return None
+            size = (size or 0) + segment.bytes
+            if size > most:
+                break
+        return size
+
     def _from(self, where: TopicPartition, offset: int) -> Iterator[_Segment]:
         """The segments that hold `offset` and what follows it, without a hole."""
         window = self._windows.get(where)

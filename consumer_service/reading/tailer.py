@@ -143,6 +143,10 @@ class Tailer:
         """The records from `offset` on as they leave, if memory has them, see `Segments.cut`."""
         return self._segments.cut(where, offset, max_rows, max_bytes)
 
+    def at_hand(self, where: TopicPartition, offset: int, most: int) -> int | None:
+        """Bytes that `cut` has from `offset` on, see `Segments.at_hand`."""
+        return self._segments.at_hand(where, offset, most)
+
     def read_one(self, where: TopicPartition, offset: int) -> pa.Table | None:
         """The row of that offset; `None` in a gap. Raises as `read`."""
         rows = self.read(where, offset, 1, 1)

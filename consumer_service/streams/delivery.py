@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from consumer_service.members import Member
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.polls.matching import find_matching
-from consumer_service.polls.waiting import begin, wait_for_records
+from consumer_service.polls.waiting import begin, turn_of, wait_for_records
 from consumer_service.reading.encode import delivered as delivered_records
 from consumer_service.reading.encode import records_of, unreadable_among
 from consumer_service.reading.runs import prefix_within
@@ -25,11 +25,13 @@ from lakequeue.wire import UNDECODABLE
 from queue_rules.predicates.expressions import Condition
 from queue_rules.predicates.of_group import predicate_in
 from queue_rules.queues.undecodable_policy import policy_in
-from serving.front.parking import Steps
+from serving.front.parking import BLOCKS, Steps
 
 READ_AHEAD_ROWS = 20_000
 READ_AHEAD_BYTES = 8 << 20
 """What one read from the files brings: several polls' worth, kept beside the cursor."""
+AT_HAND_BYTES = 256 << 10
+"""An event loop makes answers up to this by itself; a thread makes larger ones."""
 
 
 @dataclass(slots=True)
@@ -115,7 +117,7 @@ class Delivery:
         `gone` tells whether the client has hung up: then nothing is delivered. `after` numbers the
         last answer that the client got, see `Polls`.
         """
-        number = begin(member, after)
+        number = yield from begin(member, after)
         look = partial(self._look, member, max_records, number)
         found = yield from wait_for_records(member, wait_s, gone, member.wake.clear, look)
         return found or StreamPollResult()
@@ -124,10 +126,12 @@ class Delivery:
         self, member: Member, max_records: int, number: int
     ) -> Steps[StreamPollResult | None]:
         """What there is now; None when a newer poll than this numbered one has begun."""
-        yield from ()  # other than in a queue group, it waits for nothing
+        if not (number and self._at_hand(member)):
+            yield BLOCKS
         if not number:
             return self._gather(member, max_records)
-        with member.polls.lock:
+        yield from turn_of(member.polls.lock)
+        try:
             if member.polls.begun != number:
                 return None
             delivered = self._gather(member, max_records)
@@ -137,6 +141,26 @@ class Delivery:
                 unconfirmed = StreamPollResult(before=delivered.before, number=number)
                 member.polls.answered.append((number, unconfirmed))
             return delivered
+        finally:
+            member.polls.lock.release()
+
+    def _at_hand(self, member: Member) -> bool:
+        """Whether a look waits for nothing, and makes a small answer: an event loop may do it."""
+        size = 0
+        for owned in self._owned_partitions.of_member(member.group, member.member_id):
+            if (
+                not self._tailer.knows_end(owned.where)
+                or owned.fetching.locked()
+                or owned.rows is not None
+                or predicate_in(owned.options) is not None
+            ):
+                return False
+            if owned.cursor.delivered < self._tailer.end(owned.where):
+                ahead = self._tailer.at_hand(owned.where, owned.cursor.delivered, AT_HAND_BYTES)
+                if ahead is None:
+                    return False
+                size += ahead
+        return size <= AT_HAND_BYTES
 
     def _gather(self, member: Member, max_records: int) -> StreamPollResult:
         delivered = StreamPollResult()

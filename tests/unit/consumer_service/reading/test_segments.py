@@ -57,6 +57,20 @@ def test_a_cursor_in_the_window_is_served_from_memory() -> None:
     assert read(segments, 10) is None
 
 
+def test_what_is_at_hand_is_counted_as_far_as_it_matters() -> None:
+    segments = Segments(1 << 20)
+    append(segments, rows(5, 3))
+    append(segments, rows(8, 2, size=100))
+    size = segments.bytes
+    assert segments.at_hand(WHERE, 5, 1 << 20) == size
+    last = segments.at_hand(WHERE, 8, 1 << 20)
+    assert last is not None
+    assert 200 <= last < size
+    assert segments.at_hand(WHERE, 5, 1) == size - last, "it stops behind what is too much"
+    assert segments.at_hand(WHERE, 4, 1 << 20) is None
+    assert segments.at_hand(WHERE, 10, 1 << 20) is None
+
+
 def test_a_hole_starts_the_window_anew() -> None:
     segments = Segments(1 << 20)
     append(segments, rows(0, 3))

@@ -25,7 +25,7 @@ from queue_rules.groups.member_states import Liveness, MemberState
 from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import Key
 from queue_tables.schema.schemas import LOG
-from serving.front.parking import finish
+from serving.front.parking import BLOCKS, finish
 
 
 def log_rows(first: int, end: int) -> pa.Table:
@@ -57,7 +57,8 @@ def delivery(*partitions: OwnedPartition) -> Delivery:
     owned_partitions = OwnedPartitions()
     for one in partitions:
         owned_partitions.add(one)
-    return Delivery(cast("Any", None), owned_partitions, 1 << 20, lambda _: None)
+    tailer = SimpleNamespace(knows_end=lambda _: False)
+    return Delivery(cast("Any", tailer), owned_partitions, 1 << 20, lambda _: None)
 
 
 def test_an_error_in_one_partition_gives_back_what_others_gave(
@@ -213,6 +214,69 @@ def test_groups_share_the_records_of_memory_and_each_has_its_own_receipts() -> N
     alike = [[r | {"receipt": ""} for r in answer.records] for answer in answers]
     assert alike[0] == alike[1]
     assert "receipt" not in segments.cut(where, 0, 3, 1 << 20).records[0]  # type: ignore[union-attr]
+
+
+class InMemory:
+    """A partition of four records that memory holds, and one poll of it."""
+
+    def __init__(self) -> None:
+        self.segments = Segments(1 << 20)
+        self.segments.append(log_rows(0, 4), runs_of(log_rows(0, 4)))
+        self.owned = owned(0)
+        self.owned.lease = cast("Any", SimpleNamespace(epoch=1, trusted=lambda: True))
+        partitions = OwnedPartitions()
+        partitions.add(self.owned)
+        self.known = True
+        self.tailer = SimpleNamespace(
+            end=lambda _: 4,
+            knows_end=lambda _: self.known,
+            cut=self.segments.cut,
+            at_hand=self.segments.at_hand,
+            read=lambda _where, at, _rows, _bytes: log_rows(at, 4),
+        )
+        self.member = member()
+        self.delivery = Delivery(cast("Any", self.tailer), partitions, 1 << 20, lambda _: None)
+
+    def poll(self, after: int | None = 0) -> tuple[int, list[int]]:
+        """How often it says that it may block, and what it brings."""
+        steps, blocked = self.delivery.steps(self.member, 10, 0, lambda: False, after), 0
+        while True:
+            try:
+                assert next(steps) is BLOCKS
+            except StopIteration as end:
+                return blocked, [record["offset"] for record in end.value.records]
+            blocked += 1
+            if self.member.polls.lock.locked():
+                self.member.polls.lock.release()
+
+
+def test_what_memory_holds_is_for_the_event_loop() -> None:
+    assert InMemory().poll() == (0, [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("why", ["end", "files", "large", "ahead", "predicate", "busy", "number"])
+def test_what_may_block_or_takes_long_is_for_a_thread(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, expected = InMemory(), [0, 1, 2, 3]
+    match why:
+        case "end":
+            place.known = False
+        case "files":
+            place.segments.clear()
+        case "large":
+            monkeypatch.setattr("consumer_service.streams.delivery.AT_HAND_BYTES", 1)
+        case "ahead":
+            place.owned.rows = log_rows(0, 4)
+        case "predicate":
+            place.owned.options = json.dumps({"predicate": "offset = 9"})
+            place.tailer.read_some = lambda *_: (None, 4)
+            expected = []
+        case "busy":
+            place.member.polls.lock.acquire()
+    blocked, found = place.poll(None if why == "number" else 0)
+    assert blocked == 1
+    assert found == expected
 
 
 def test_a_record_that_is_over_is_not_shared() -> None:
