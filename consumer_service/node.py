@@ -47,6 +47,7 @@ from lakequeue.settings import Settings
 from queue_rules.queues.dead_records import dead_letters_of
 from queue_rules.queues.receipt_actions import Gone
 from queue_rules.queues.retry_policy import RetryPolicy, policy_of
+from queue_tables.files.commit_events import interval_of
 from queue_tables.groups.facts import Key
 from queue_tables.groups.state import read_group_state
 from queue_tables.root import QueueRoot
@@ -77,7 +78,9 @@ class Node:
         self.topics = TopicStore(root)
         self.owned_partitions = OwnedPartitions()
         self.members = Members(consumer.session_timeout_ms, consumer.max_poll_interval_ms)
-        self.notifier = Notifier(session, "journal", settings.coordination.ring_interval_ms)
+        self.notifier = Notifier(
+            session, "journal", interval_of(settings.coordination.ring_interval_ms, root.store)
+        )
         self.journal = Journal(root, name, consumer.linger_ms, self._on_sealed, self._on_committed)
         self.segments = Segments(consumer.tail_bytes)
         changed = self.owned_partitions.read_anew

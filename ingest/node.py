@@ -90,7 +90,7 @@ class IngestNode:
         self.on_committed: Callable[[Committed], None] = lambda _: None
         self.presence = Presence(
             settings.zookeeper,
-            self.root.queue_id,
+            self.root,
             node,
             {"url": url, "shard": self.appender.shard, FORMAT: NUMBER},
             settings.coordination,

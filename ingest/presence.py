@@ -18,6 +18,8 @@ from coordination.zookeeper.session import Session
 from lakequeue.errors import LakequeueError
 from lakequeue.settings import CoordinationSettings
 from lakequeue.wire import NodeInfo, NodeList
+from queue_tables.files.commit_events import interval_of
+from queue_tables.root import QueueRoot
 
 ROLE = "ingest"
 _CONNECT_S = 10.0
@@ -32,13 +34,13 @@ class Presence:
     def __init__(
         self,
         hosts: str | None,
-        queue_id: str,
+        root: QueueRoot,
         node: str,
         info: dict[str, Any],
         settings: CoordinationSettings,
     ) -> None:
         self._hosts = hosts
-        self._queue_id = queue_id
+        self._root = root
         self._node = node
         self._info = info
         self._settings = settings
@@ -113,11 +115,13 @@ class Presence:
                 self._stopping.wait(_RETRY_S)
 
     def _connect(self) -> Session:
-        session = Session(str(self._hosts), self._queue_id, self._node, self._settings)
+        session = Session(str(self._hosts), self._root.queue_id, self._node, self._settings)
         session.start(_CONNECT_S)
-        interval_ms = self._settings.ring_interval_ms
+        topics_ms = self._settings.ring_interval_ms
+        inbox_ms = interval_of(topics_ms, self._root.store)
         self._notifiers = {
-            name: Notifier(session, name, interval_ms).start() for name in ("inbox", "topics")
+            "inbox": Notifier(session, "inbox", inbox_ms).start(),
+            "topics": Notifier(session, "topics", topics_ms).start(),
         }
         self._discovery = Discovery(session)
         return session

@@ -36,6 +36,7 @@ from lakequeue.clock import wall_micros
 from lakequeue.errors import Broken, CoordinationUnavailable, Fenced, LakequeueError
 from lakequeue.settings import Settings
 from lakequeue.tracing import export
+from queue_tables.files.commit_events import interval_of
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schema.formats import NUMBER
 
@@ -50,7 +51,8 @@ def order_job(
     root: QueueRoot, settings: Settings, session: Session
 ) -> tuple[StreamingJob, ShardKind, float]:
     """The order job."""
-    notifier = Notifier(session, "log", settings.coordination.ring_interval_ms).start()
+    interval_ms = interval_of(settings.coordination.ring_interval_ms, root.store)
+    notifier = Notifier(session, "log", interval_ms).start()
     job = OrderJob(root, settings.order, notifier, settings.driver.tables_s)
     return job, "inbox", settings.order.batch_interval_s
 

@@ -1,7 +1,7 @@
 """One tailer per node: every new commit of `log` is read once, for all members.
 
-Woken by the notification, and by a slow poll in case the notification is lost. A commit is made
-durable before its records may leave (another process linked it into place), then its files are
+Woken by the kernel or by the notification, and by a slow poll in case both are lost. A commit is
+made durable before its records may leave (another process linked it into place), then its files are
 decoded into the shared segments, then the members that own its partitions are woken.
 """
 
@@ -24,6 +24,7 @@ from lakequeue.errors import LakequeueError
 from lakequeue.records import Offset, TopicId, TopicPartition
 from queue_tables.delta.actions import Commit
 from queue_tables.delta.maintenance import ERASED_INFO
+from queue_tables.files.commit_events import CommitSignal
 from queue_tables.files.parquet import read_data_file
 from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
@@ -66,6 +67,7 @@ class Tailer:
         self._reader = LogReader(root, COLUMNS)
         self._ends: dict[TopicPartition, Offset] = {}
         self._stopping = threading.Event()
+        self._commits: CommitSignal | None = None
         self._notifier: NotificationListener | None = None
         self._thread = threading.Thread(target=self._run, name="tailer", daemon=True)
         self.failure: str | None = None
@@ -75,7 +77,8 @@ class Tailer:
 
     def start(self, session: Session) -> None:
         """Begin to follow the log."""
-        self._notifier = NotificationListener(session, "log").start()
+        self._commits = CommitSignal(self._root.store, LOG.name)
+        self._notifier = NotificationListener(session, "log", self._commits).start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -85,6 +88,8 @@ class Tailer:
             self._notifier.wake()
             self._thread.join()
             self._notifier.close()
+        if self._commits is not None:
+            self._commits.close()
 
     def end(self, where: TopicPartition) -> Offset:
         """The offset that the partition's next record will get, as far as is known here.

@@ -116,6 +116,11 @@ class ShardScanner:
         """Records seen by the last look and not admitted."""
         return sum(seen.rows for shard in self._shards.values() for seen in shard.pending)
 
+    def folders(self) -> list[str]:
+        """Where the next commits get their names, of a local root."""
+        place = f"{self._root.store.local_path}/{self._kind}"
+        return [place, *(f"{place}/{name}/_delta_log" for name in self._shards)]
+
     # -- looking ----------------------------------------------------------------------------------
 
     def next_end(self, limit: Mapping[ShardName, Stamp] | None = None) -> Offset | None:

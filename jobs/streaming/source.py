@@ -6,7 +6,7 @@ shard and are what `log` keeps as its watermarks, so an offset needs no translat
 started on a new checkpoint in each process; what Spark remembers of an older one does not exist.
 
 While the driver does not lead, and while nothing is new, `latestOffset` returns `start` unchanged,
-after waiting for a notification for at most `poll_s`.
+after waiting for a commit or a notification for at most `poll_s`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from jobs.streaming.shard_scanner import Offset, ShardScanner
 from jobs.streaming.source_channel import SourceEnd
 from lakequeue.clock import boot_seconds
 from queue_tables.delta.store import open_store
+from queue_tables.files.commit_events import CommitEvents
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schema.schemas import JOURNAL
 
@@ -142,6 +143,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._scanner: ShardScanner | None = None
         self._driver: SourceEnd | None = None
+        self._commits: CommitEvents | None = None
         self._targets: Offset | None = None
         self._batches = 0
         self._last_batch_s = 0.0
@@ -157,6 +159,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             root = QueueRoot(open_store(options.root), "")
             self._scanner = ShardScanner(root, options.kind, options.max_batch_bytes)
             self._driver = SourceEnd(options.folder, options.kind, options.attempt)
+            self._commits = CommitEvents.of(root.store)
         return self._scanner, self._driver
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 -- Spark's name
@@ -199,9 +202,18 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # Too early for the next batch: notifications do not matter until then.
                 left = min(left, self._last_batch_s + options.min_interval_s - boot_seconds())
                 time.sleep(max(left, 0.0))
-            elif not driver.wait(left):
+            elif self._hears_more(scanner):
+                continue
+            elif not driver.wait(left, self._commits):
                 # Spark asks again at once, which is a look: another one now would be a second.
                 return start
+
+    def _hears_more(self, scanner: ShardScanner) -> bool:
+        """Hear of what the last look found; whether there is something to look at once more."""
+        if self._commits is None:
+            return False
+        new = [folder for folder in scanner.folders() if self._commits.watch(folder)]
+        return bool(new)
 
     def _tell_batch(self, seen: Sequence[VisibleCommit]) -> None:
         # Spark numbers the batches of a fresh checkpoint from 0, one for each new offset.
@@ -230,6 +242,9 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The query ends."""
         if self._driver is not None:
             self._driver.close()
+        if self._commits is not None:
+            self._commits.close()
+            self._commits = None
 
     # -- in a worker ------------------------------------------------------------------------------
 

@@ -32,7 +32,6 @@ import select
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -44,6 +43,7 @@ from jobs.streaming.leader_state import LeaderState
 from lakequeue.clock import boot_seconds
 from lakequeue.records import ShardName
 from queue_tables.delta.storage_meter import METER, Usage
+from queue_tables.files.commit_events import CommitEvents
 
 STATUS_S = 1.0
 """Between two messages of status."""
@@ -53,6 +53,10 @@ _BATCH_S = 2.0
 """A batch that Spark runs and its source has not told of by then is left to Spark."""
 _CHUNK = 1 << 16
 _NONE: Mapping[ShardName, str] = MappingProxyType({})
+
+
+Told = Callable[[int, list[BatchManifest] | None], object]
+"""(number of a batch, its pieces; None: Spark's tasks are to read it)"""
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,12 @@ class SourceStatus:
 class DriverEnd:
     """The driver's end of one query: it listens, and talks to the source of the newest start."""
 
-    def __init__(self, folder: Path, query: str) -> None:
+    def __init__(
+        self, folder: Path, query: str, told: Told = lambda _number, _pieces: None
+    ) -> None:
+        """`told` is called with each batch when it comes, and must not wait."""
         self._path = _path(folder, query)
+        self._told = told
         self._listener: socket.socket | None = None
         self._changed = threading.Condition()
         """Guards all below."""
@@ -183,6 +191,7 @@ class DriverEnd:
                 batch["number"],
                 None if pieces is None else [BatchManifest.of_json(p) for p in pieces],
             )
+            self._told(*self._batch)
         if (status := message.get("status")) is not None:
             self._status = SourceStatus(
                 status["pending"], Usage(**status["usage"]), status["stuck"]
@@ -214,13 +223,17 @@ class SourceEnd:
             self._connect()
         return self._state
 
-    def wait(self, timeout_s: float) -> bool:
-        """Sleep until the driver says something; False after `timeout_s`."""
-        timeout_s = max(timeout_s, 0.0)
-        if self._driver is None:
-            time.sleep(timeout_s)
-            return False
-        return _readable(self._driver, timeout_s)
+    def wait(self, timeout_s: float, commits: CommitEvents | None = None) -> bool:
+        """Sleep until the driver or the kernel says something; False after `timeout_s`."""
+        heard = [end.fileno() for end in (self._driver, commits) if end is not None]
+        deadline = self._clock() + max(timeout_s, 0.0)
+        while True:
+            ready, _, _ = select.select(heard, [], [], max(deadline - self._clock(), 0.0))
+            if not ready:
+                return False
+            told = commits is not None and commits.fileno() in ready and commits.take()
+            if told or (self._driver is not None and self._driver.fileno() in ready):
+                return True
 
     def tell_batch(self, number: int, pieces: Sequence[BatchManifest] | None) -> None:
         """Batch `number` comes next. None: Spark's tasks are to read it."""

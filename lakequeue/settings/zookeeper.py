@@ -17,7 +17,10 @@ class CoordinationSettings(Slice):
         1.0, ge=0, description="a lease is no longer trusted this long before its end"
     )
     ring_interval_ms: float = Field(
-        20.0, ge=0, description="shortest time from one notification of a table to the next"
+        20.0,
+        ge=0,
+        description="shortest time from one notification of a table to the next. On a file system "
+        "of one machine it is five times that, because the kernel tells of commits at once",
     )
     user: str = Field(
         "lakequeue",

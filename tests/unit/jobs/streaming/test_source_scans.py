@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,16 @@ import pytest
 from jobs.streaming.leader_state import LeaderState
 from jobs.streaming.source import ShardReader, SourceOptions
 from jobs.streaming.source_channel import DriverEnd
-from lakequeue.records import Epoch
+from lakequeue.clock import boot_seconds
+from lakequeue.records import Epoch, Stamp
 from queue_tables.delta.storage_meter import METER
+from queue_tables.files.commit_events import tells_of_commits
 from queue_tables.root import QueueRoot
 from queue_tables.shards.shards import ShardWriter
+from tests.support.data.rows import inbox_rows
 from tests.support.services.zookeeper import wait_for
+
+DEADLINE_S = 60.0
 
 
 @pytest.fixture
@@ -61,3 +68,22 @@ def test_an_idle_source_looks_once_each_time_it_is_asked(
     assert after["list"] - before["list"] == asked
     assert after["get"] - before["get"] == asked, "one empty poll of the shard"
     wait_for(lambda: driver.status().usage.requests.get("list"), "what the source has asked for")
+
+
+def test_a_commit_wakes_a_source_without_a_word_of_anybody(
+    reader: ShardReader, driver: DriverEnd, tmp_path: Path
+) -> None:
+    root = QueueRoot.open(str(tmp_path / "queue"))
+    if not tells_of_commits(root.store):
+        pytest.skip("the kernel does not tell of commits on this file system")
+    writer = ShardWriter.create(root, "inbox", "other")
+    start: dict[str, int] = {}
+    reader.latestOffset(start)  # the rehearsal
+    reader.latestOffset(start)  # opens the shards
+    reader._options = replace(reader._options, poll_s=DEADLINE_S)
+    began = boot_seconds()
+    committing = threading.Timer(0.1, writer.append, (inbox_rows([b"x"]), Stamp(50)))
+    committing.start()
+    assert set(reader.latestOffset(start)) == {writer.name}
+    assert boot_seconds() - began < DEADLINE_S / 2
+    committing.join()
