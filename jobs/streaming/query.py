@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import structlog
 from pyspark.errors import StreamingQueryException
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from jobs.rows.key_projection import FACT_ROWS, fact_rows, project_rows
 from jobs.rows.projected_rows import SENT
@@ -31,11 +35,17 @@ from queue_tables.log.writer import SourceFiles
 log = structlog.get_logger("query")
 
 _START_ATTEMPTS = 10
-Part = Callable[[], tuple[pa.Table, SourceFiles]]
+_SOURCES = "org.apache.spark.sql.execution.streaming.sources"
+ReadRows = tuple[pa.Table, SourceFiles]
+Part = Callable[[], ReadRows]
 """Reads a part of a batch: its rows, and what else was read of its files."""
 ProcessBatch = Callable[[SparkSession, Sequence[Part]], bool | None]
 """Called with the parts of a batch, nearly always one, in cut order. True: the term says something
 new (of shards that wait), which the source has to know before it cuts the next batch."""
+
+MakeFrame = Callable[[], DataFrame]
+OnBatch = Callable[[MakeFrame, int], None]
+"""(makes the frame of the batch, its number)"""
 
 
 class ShardQuery:
@@ -46,7 +56,10 @@ class ShardQuery:
         self._options = options
         self._process = process
         self._store = open_store(options.root)
-        self._source = DriverEnd(options.folder, options.kind)
+        self._source = DriverEnd(options.folder, options.kind, self._read_ahead)
+        name = f"{options.kind}-read-ahead"
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._ahead: tuple[int, Future[ReadRows]] | None = None
         self._query: StreamingQuery | None = None
         self._checkpoint = options.folder
         self._available_now = False
@@ -143,7 +156,7 @@ class ShardQuery:
             .load()
         )
         writer = (
-            frame.writeStream.foreachBatch(self._on_batch)
+            _for_each_batch(self._spark, frame.writeStream, self._on_batch)
             .queryName(f"lakequeue-{self._options.kind}-{attempt}")
             .option("checkpointLocation", f"{self._checkpoint}-{attempt}")
         )
@@ -151,21 +164,31 @@ class ShardQuery:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime="0 seconds").start()
 
-    def _parts(self, frame: DataFrame, number: int) -> list[Part]:
+    def _parts(self, make_frame: MakeFrame, number: int) -> list[Part]:
         """The parts of a batch: of a small one, and of a write in pieces, each is read here, when
         it is called for; any other is read by Spark's tasks, now."""
         noted = self._source.batch(number)
         if noted is None:
-            rows = frame.toArrow()
+            rows = make_frame().toArrow()
             return [lambda: (rows, SourceFiles(self._store))] if rows.num_rows else []
         if len(noted) == 1:
             # A failure to read is Spark's to meet, before the batch counts as begun.
-            read = self._read(noted[0], whole=True)
+            ahead, self._ahead = self._ahead, None
+            if ahead is not None and ahead[0] == number:
+                read = ahead[1].result()
+            else:
+                read = self._read(noted[0], whole=True)
             return [lambda: read] if read[0].num_rows else []
         whole = self._options.max_batch_bytes <= self._options.driver_batch_bytes
         return [partial(self._read, piece, whole=whole) for piece in noted]
 
-    def _read(self, noted: BatchManifest, *, whole: bool) -> tuple[pa.Table, SourceFiles]:
+    def _read_ahead(self, number: int, pieces: list[BatchManifest] | None) -> None:
+        """Read a batch while Spark plans it. It begins when the one before it has ended."""
+        self._ahead = None
+        if pieces is not None and len(pieces) == 1:
+            self._ahead = number, self._reader.submit(self._read, pieces[0], whole=True)
+
+    def _read(self, noted: BatchManifest, *, whole: bool) -> ReadRows:
         """The rows of these files; with `whole` keys and values of the inbox, too."""
         sources = SourceFiles(self._store)
         if self._options.kind == "journal":
@@ -180,16 +203,57 @@ class ShardQuery:
             project_rows(sources, noted.files, self._suspects), SENT
         ), sources
 
-    def _on_batch(self, frame: DataFrame, number: int) -> None:
-        parts = self._parts(frame, number)
+    def _on_batch(self, make_frame: MakeFrame, number: int) -> None:
+        parts = self._parts(make_frame, number)
         self.rehearsed.set()
         if not parts:
             return  # the rehearsal
         with self._batch:
             try:
-                if self._process(frame.sparkSession, parts):
+                if self._process(self._spark, parts):
                     self.tell()
             except BaseException as error:
                 # Spark wraps it in text; the process has to know which error it was.
                 self.error = error
                 raise
+
+
+def _for_each_batch(
+    spark: SparkSession, writer: DataStreamWriter, call: OnBatch
+) -> DataStreamWriter:
+    """Spark's `foreachBatch`, without a frame for each batch.
+
+    PySpark makes a session and a frame each time, by seven calls to the JVM, and four more when
+    both are collected. Nearly all batches need neither.
+    """
+    jvm_writer = getattr(writer, "_jwrite", None)
+    gateway = getattr(getattr(spark, "_sc", None), "_gateway", None)
+    if jvm_writer is None or gateway is None:  # Spark Connect
+        return writer.foreachBatch(lambda frame, number: call(lambda: frame, number))
+    helper = getattr(gateway.jvm, f"{_SOURCES}.PythonForeachBatchHelper")
+    helper.callForeachBatch(jvm_writer, _BatchFunction(spark, call))
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    return writer
+
+
+class _BatchFunction:
+    """What the JVM calls. Py4J looks for `call` and `Java`."""
+
+    def __init__(self, spark: SparkSession, call: OnBatch) -> None:
+        self._spark = spark
+        self._call = call
+
+    def call(self, frame: Any, number: int) -> None:
+        """Batch `number`, of a Dataset."""
+        self._call(partial(_frame_of, frame, self._spark), number)
+
+    class Java:
+        """Which interface this is."""
+
+        implements = (f"{_SOURCES}.PythonForeachBatchFunction",)
+
+
+def _frame_of(frame: Any, spark: SparkSession) -> DataFrame:
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame  # not with Spark Connect
+
+    return ClassicFrame(frame, spark)

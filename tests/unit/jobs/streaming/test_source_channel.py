@@ -94,6 +94,19 @@ def test_a_batch_is_known_by_its_number(driver: DriverEnd, source: SourceEnd) ->
     assert driver.batch(0) is None, "Spark runs another one than the newest"
 
 
+def test_a_batch_is_told_on_before_spark_asks_for_it(tmp_path: Path) -> None:
+    told: list[tuple[int, list[BatchManifest] | None]] = []
+    driver = DriverEnd(tmp_path, "inbox", lambda *batch: told.append(batch))
+    driver.open()
+    driver.begin(0)
+    source = SourceEnd(tmp_path, "inbox", 0)
+    source.tell_batch(0, None)
+    source.tell_batch(1, PIECES)
+    wait_for(lambda: told == [(0, None), (1, PIECES)])
+    source.close()
+    driver.close()
+
+
 def test_wakes_that_nobody_reads_hold_nobody_up_and_the_newest_term_is_heard(
     driver: DriverEnd, source: SourceEnd
 ) -> None:
