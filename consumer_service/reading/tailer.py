@@ -206,9 +206,10 @@ class Tailer:
         if commit.info.get(ERASED_INFO) or _changes_rows(commit):
             self._segments.clear()
             self._changed()
-        if not commit.appends:
-            return
         wanted = functools.cache(self._wanted)  # a file has a part for each partition
+        # A file of which nobody wants a record is not even read.
+        if not commit.appends or not any(wanted(where.topic_id) for where in ends):
+            return
         for add in commit.adds:
             try:
                 rows = read_data_file(self._root.store, LOG.name, add.path, COLUMNS)
