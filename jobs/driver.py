@@ -18,27 +18,30 @@ from pyspark.sql import SparkSession
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from coordination.zookeeper.notifications import Notifier
-from coordination.zookeeper.registry import FORMAT, register
-from coordination.zookeeper.session import Session
-from jobs.command_line.maintenance import say_report
-from jobs.command_line.options import Exit, JobOptions, StateFile, parse
-from jobs.folding.offsets_job import OffsetsJob
-from jobs.ordering.order_job import OrderJob
-from jobs.streaming.backlog_report import backlog_report
-from jobs.streaming.driver_metrics import DriverMetrics
-from jobs.streaming.leader import Leader, StreamingJob
-from jobs.streaming.query import ShardQuery
-from jobs.streaming.session import start_session
-from jobs.streaming.source import SourceOptions
-from jobs.streaming.work_folder import WorkFolder
-from lakequeue.clock import wall_micros
-from lakequeue.errors import Broken, CoordinationUnavailable, Fenced, LakequeueError
-from lakequeue.settings import Settings
-from lakequeue.tracing import export
-from queue_tables.files.commit_events import interval_of
-from queue_tables.root import QueueRoot, ShardKind
-from queue_tables.schema.formats import NUMBER
+from lakequeue.processes.quick_start import importing
+
+with importing():
+    from coordination.zookeeper.notifications import Notifier
+    from coordination.zookeeper.registry import FORMAT, register
+    from coordination.zookeeper.session import Session
+    from jobs.command_line.maintenance import say_report
+    from jobs.command_line.options import Exit, JobOptions, StateFile, parse
+    from jobs.folding.offsets_job import OffsetsJob
+    from jobs.ordering.order_job import OrderJob
+    from jobs.streaming.backlog_report import backlog_report
+    from jobs.streaming.driver_metrics import DriverMetrics
+    from jobs.streaming.leader import Leader, StreamingJob
+    from jobs.streaming.query import ShardQuery
+    from jobs.streaming.session import start_session
+    from jobs.streaming.source import SourceOptions
+    from jobs.streaming.work_folder import WorkFolder
+    from lakequeue.clock import wall_micros
+    from lakequeue.errors import Broken, CoordinationUnavailable, Fenced, LakequeueError
+    from lakequeue.settings import Settings
+    from lakequeue.tracing import export
+    from queue_tables.files.commit_events import interval_of
+    from queue_tables.root import QueueRoot, ShardKind
+    from queue_tables.schema.formats import NUMBER
 
 log = structlog.get_logger("driver")
 
