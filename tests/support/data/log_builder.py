@@ -75,62 +75,62 @@ class LogBuilder:
     ) -> dict[int, list[int]]:
         """One commit over several partitions; `more` columns are the same in each."""
         now = self.wall()
-        rows, given, txns = self._rows(now, topic, values, fmt, timestamp, key, **more)
-        self._commit(now, rows, txns)
+        given, columns, txns = self._columns(now, topic, values, fmt, key)
+        again = {"timestamp": timestamp} if isinstance(timestamp, pa.Array) else {}
+        if timestamp is not None and not again:
+            columns["timestamp"] = [timestamp] * len(columns["timestamp"])
+        for name, column in (again | more).items():
+            columns[name] = _repeated(column, len(values))
+        self._commit(now, rows_of(LOG, columns, without=("hour",)), txns)
         return given
 
     def append_all(self, values: dict[Topic, dict[int, list[bytes | str]]]) -> None:
         """One commit over several topics."""
+        # In one table: to make one for each partition would take longer than the commit.
         now = self.wall()
-        parts = [
-            self._rows(now, topic, some, Format.TEXT, None, "k") for topic, some in values.items()
-        ]
-        self._commit(
-            now,
-            pa.concat_tables([rows for rows, _, _ in parts]),
-            [txn for _, _, txns in parts for txn in txns],
-        )
+        columns: dict[str, Any] = defaultdict(list)
+        txns: list[Txn] = []
+        for topic, some in values.items():
+            _, mine, marks = self._columns(now, topic, some, Format.TEXT, "k")
+            txns += marks
+            for name, column in mine.items():
+                columns[name] += column
+        self._commit(now, rows_of(LOG, columns, without=("hour",)), txns)
 
-    def _rows(
+    def _columns(
         self,
         now: int,
         topic: Topic,
         values: Mapping[int, Sequence[bytes | str]],
         fmt: Format,
-        timestamp: int | pa.Array | None,
         key: str,
-        **more: Sequence[Any],
-    ) -> tuple[pa.Table, dict[int, list[int]], list[Txn]]:
+    ) -> tuple[dict[int, list[int]], dict[str, Any], list[Txn]]:
         given: dict[int, list[int]] = {}
-        tables: list[pa.Table] = []
         for partition, some in sorted(values.items()):
             first = self._next[topic.topic_id, partition]
-            offsets = list(range(first, first + len(some)))
-            given[partition] = offsets
+            given[partition] = list(range(first, first + len(some)))
             self._next[topic.topic_id, partition] = first + len(some)
-            count = len(some)
-            columns: dict[str, Sequence[Any]] = {
-                "topic": [topic.topic] * count,
-                "topic_id": [topic.topic_id] * count,
-                "partition": [partition] * count,
-                "key": [key.encode()] * count,
-                "value": [v.encode() if isinstance(v, str) else v for v in some],
-                "key_format": [int(Format.TEXT)] * count,
-                "value_format": [int(fmt)] * count,
-                "timestamp": timestamp
-                if isinstance(timestamp, pa.Array)
-                else [timestamp if timestamp is not None else now] * count,
-                "message_id": [f"{partition}-{offset}" for offset in offsets],
-                "stamp": [now] * count,
-                "row": list(range(count)),
-                "offset": offsets,
-                "ordered_at": [now] * count,
-                "shard": ["test-shard"] * count,
-            }
-            columns |= more
-            tables.append(rows_of(LOG, columns, without=("hour",)))
+        count = sum(map(len, given.values()))
+        columns: dict[str, Any] = {
+            "topic": [topic.topic] * count,
+            "topic_id": [topic.topic_id] * count,
+            "partition": [p for p, offsets in given.items() for _ in offsets],
+            "key": [key.encode()] * count,
+            "value": [
+                v.encode() if isinstance(v, str) else v for p in sorted(values) for v in values[p]
+            ],
+            "key_format": [int(Format.TEXT)] * count,
+            "value_format": [int(fmt)] * count,
+            "timestamp": [now] * count,
+            "message_id": [f"{p}-{offset}" for p, offsets in given.items() for offset in offsets],
+            "stamp": [now] * count,
+            "row": [row for offsets in given.values() for row in range(len(offsets))],
+            "offset": [offset for offsets in given.values() for offset in offsets],
+            "ordered_at": [now] * count,
+            "shard": ["test-shard"] * count,
+        }
         txns = [Txn(f"offset/{topic.topic_id}/{p}", self._next[topic.topic_id, p]) for p in values]
-        return pa.concat_tables(tables), given, txns
+        return given, columns, txns
 
     def _commit(self, now: int, rows: pa.Table, txns: list[Txn]) -> None:
         add = write_data_file(self._root.store, LOG.name, rows, {"hour": hour_of(now)}, LOG)
@@ -144,3 +144,9 @@ class LogBuilder:
 def fresh_root(path: str) -> QueueRoot:
     """A new queue in a folder of its own below `path`."""
     return QueueRoot.open(f"{path}/queue-{uuid.uuid4().hex[:8]}")
+
+
+def _repeated(column: Sequence[Any] | pa.Array, times: int) -> Any:
+    if isinstance(column, pa.Array):
+        return pa.concat_arrays([column] * times)
+    return list(column) * times
