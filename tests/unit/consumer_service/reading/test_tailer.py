@@ -8,7 +8,7 @@ import pytest
 
 from consumer_service.reading.segments import Segments
 from consumer_service.reading.tailer import Tailer
-from lakequeue.records import TopicPartition
+from lakequeue.records import Partition, TopicPartition
 from queue_tables.root import QueueRoot
 from tests.support.data.log_builder import LogBuilder
 
@@ -31,14 +31,14 @@ def test_files_of_topics_that_nobody_wants_are_not_read(
         lambda *_: pytest.fail("a file was read that nobody wants"),
     )
     tailer.catch_up()
-    unwanted = TopicPartition(other.topic_id, 0)
+    unwanted = TopicPartition(other.topic_id, Partition(0))
     assert tailer.end(unwanted) == 2
     assert unwanted in woken
     monkeypatch.undo()
 
     log.append(read, ["c"])
     tailer.catch_up()
-    kept = segments.read(TopicPartition(read.topic_id, 0), 0, 10, 1 << 20)
+    kept = segments.read(TopicPartition(read.topic_id, Partition(0)), 0, 10, 1 << 20)
     assert kept is not None
     assert kept["value"].to_pylist() == [b"c"]
     # From the files, what was not kept.
