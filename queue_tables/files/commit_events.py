@@ -175,9 +175,13 @@ class CommitSignal(threading.Event):
         if events.watch(self._folder):
             return True  # what came before was not told
         deadline = None if timeout is None else boot_seconds() + timeout
+        # Not select: a process with a thousand connections has numbers that it does not take.
+        both = select.poll()
+        for number in (events.fileno(), self._bell):
+            both.register(number, select.POLLIN)
         while not self.is_set():
-            left = None if deadline is None else max(0.0, deadline - boot_seconds())
-            ready, _, _ = select.select([events.fileno(), self._bell], [], [], left)
+            left_s = None if deadline is None else max(0.0, deadline - boot_seconds())
+            ready = dict(both.poll(None if left_s is None else left_s * 1_000))
             if not ready:
                 return False
             if self._bell in ready:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import threading
 from pathlib import Path
 
@@ -117,6 +119,26 @@ def test_a_signal_is_given_by_a_commit_and_by_whoever_sets_it(tmp_path: Path) ->
     assert not signal.wait(0.0)
     setting.join()
     signal.close()
+
+
+@needs_inotify
+def test_a_signal_is_given_in_a_process_with_thousands_of_connections(tmp_path: Path) -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, most[1]), most[1]))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
+    try:
+        store = LocalStore(tmp_path)
+        store.put_new(commit_path("log", Version(0)), b"{}")
+        signal = CommitSignal(store, "log")
+        assert signal.wait(0.0)
+        assert not signal.wait(0.0)
+        store.put_new(commit_path("log", Version(1)), b"{}")
+        assert signal.wait(DEADLINE_S)
+        signal.close()
+    finally:
+        for number in held:
+            os.close(number)
+        resource.setrlimit(resource.RLIMIT_NOFILE, most)
 
 
 def test_where_the_kernel_does_not_tell_a_signal_is_an_event(
