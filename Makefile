@@ -125,8 +125,8 @@ bench-front: setup ## measure the services while clients hold them up; writes be
 bench-sqs: setup jars ## measure the SQS gateway, ElasticMQ and moto's server (5 min); writes bench/sqs.json and docs/sqs.md
 	@$(VENV)/python -m bench.sqs --json bench/sqs.json --docs docs/sqs.md
 
-bench-shapes: setup ## measure whether more partitions, topics, groups, polls, nodes or records cost; writes bench/shapes.json (BEFORE=DIR)
-	@$(VENV)/python -m bench.http.shapes --json bench/shapes.json $(if $(BEFORE),--before $(BEFORE))
+bench-shapes: setup ## measure whether more partitions, topics, groups, polls, nodes or records cost; writes docs/benchmarks/shapes.md (BEFORE=DIR)
+	@$(VENV)/python -m bench.http.shapes --json docs/benchmarks/shapes.json --docs docs/benchmarks $(if $(BEFORE),--before $(BEFORE))
 
 flat: setup ## measure whether 20,000 batches take as long at the end as in the beginning (BATCHES=…)
 	@$(VENV)/python -m bench.flat $(if $(BATCHES),--batches $(BATCHES))

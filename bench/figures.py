@@ -104,3 +104,9 @@ def table(lines: Sequence[Line], rounds: Sequence[Round], loop_s: float) -> list
     middle = "found" if len(rounds) == 1 else f"median of {len(rounds)} rounds (least–most)"
     head = [f"| measure | {middle} | in loops | target |", "|---|---|---|---|"]
     return head + [f"| {' | '.join(line.cells(rounds, loop_s))} |" for line in lines]
+
+
+def rows_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A plain table in Markdown, and the empty line after it."""
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]

@@ -24,7 +24,8 @@ _ADDITIONS = 5_000_000
 _SYNCS, _SYNC_BYTES = 200, 1_000
 _COPY_BYTES = 256 << 20
 BUSY = 0.25
-"""A load average above this share of the cores, before we begin: others use the machine as well."""
+"""A load above this share of the cores, before we begin: others use the machine as well."""
+_WATCHED_S = 2.0
 
 
 class Speed(TypedDict):
@@ -39,7 +40,8 @@ class Speed(TypedDict):
     copy_gb_per_s: float
     """256 MiB copied in memory."""
     load: float
-    """Load average of the last minute, before anything of ours ran."""
+    """Cores in use for two seconds before anything of ours ran. Not the system's load average: that
+    is of minutes, and has what a benchmark before this one did."""
 
 
 class Machine(TypedDict):
@@ -87,8 +89,8 @@ def speed(
     syncs: int = _SYNCS,
     copied_bytes: int = _COPY_BYTES,
 ) -> Speed:
-    """Measured in about three seconds, in the folder in which the bench puts its queues."""
-    load = os.getloadavg()[0]
+    """Measured in about five seconds, in the folder in which the bench puts its queues."""
+    load = psutil.cpu_percent(_WATCHED_S) / 100 * (os.cpu_count() or 1)
     source, target = (np.ones(copied_bytes, np.uint8) for _ in range(2))
     with tempfile.TemporaryDirectory() as folder:
         took = _syncs(Path(folder), syncs)
@@ -129,7 +131,7 @@ def sentence(where: Machine) -> str:
         f"{found['loop_s']:.3f} s, fdatasync of 1 kB {found['fdatasync_p50_ms']:.2f} ms (p99 "
         f"{found['fdatasync_p99_ms']:.2f}), memory is copied at {found['copy_gb_per_s']:.1f} GB/s."
         + (
-            f" **Others used the machine as well** (load {found['load']:.1f} before the run): do "
+            f" **Others used the machine as well** ({found['load']:.1f} cores in use before): do "
             "not quote these figures."
             if busy
             else ""

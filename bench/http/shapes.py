@@ -1,6 +1,7 @@
 """Whether shape costs: more partitions, topics, groups or waiting polls at the same deliveries.
 
     python -m bench.http.shapes [--axis groups …] [--seconds 10] [--before DIR] [--json FILE]
+                                 [--docs FOLDER]
 
 A consumer-service node without the rest. The commits of `log` are made here, as the order job makes
 them, ten a second; the members are one more process on the same cores. Each row says how late
@@ -31,6 +32,7 @@ from typing import Any
 import httpx2
 import psutil
 
+from bench.http import shapes_page
 from bench.http.front import HERE, Crowd, started
 from bench.machine import describe
 from coordination.embedded import EmbeddedZooKeeper
@@ -201,11 +203,13 @@ def main() -> None:
     """Measure each shape, this checkout and the one before in turn."""
     parser = argparse.ArgumentParser(prog="make bench-shapes", description=__doc__)
     parser.add_argument("--axis", choices=AXES, nargs="+", default=list(AXES))
-    parser.add_argument("--most", type=int, default=10_000, help="leave larger shapes out")
+    parser.add_argument("--most", type=int, default=10**9, help="leave larger shapes out")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--before", type=Path)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--docs", type=Path, help="write shapes.md and its curves there")
     args = parser.parse_args()
+    about_machine = describe()
     places = {"before": args.before, "now": HERE} if args.before else {"now": HERE}
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -230,8 +234,11 @@ def main() -> None:
                     about = {"axis": axis, axis: getattr(shape, axis), "which": name}
                     rows.append(about | row | ratios)
                     print(json.dumps(rows[-1]), flush=True)
+    results = {"machine": about_machine, "rows": rows}
     if args.json is not None:
-        args.json.write_text(json.dumps({"machine": describe(), "rows": rows}, indent=1) + "\n")
+        args.json.write_text(json.dumps(results, indent=1) + "\n")
+    if args.docs is not None:
+        shapes_page.write(results, args.docs)
 
 
 if __name__ == "__main__":

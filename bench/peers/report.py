@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
 from bench import machine
-from bench.figures import Spread, spread
+from bench.figures import Spread, rows_of, spread
 
 LATENCIES = (("acked", "acknowledged"), ("consumer", "at a consumer"), ("sql", "visible to SQL"))
 
@@ -73,11 +73,6 @@ def _latency_cell(found: Found, size: int, what: str) -> str:
     return " / ".join(cells)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]
-
-
 def _rows(results: Results, cells: Callable[[Found], Sequence[str]]) -> list[list[str]]:
     """A row a system; one that could not run says why."""
     rows = []
@@ -119,7 +114,7 @@ def render(results: Results) -> str:
             "",
             "From the moment at which a record was due.",
             "",
-            *_table(
+            *rows_of(
                 ["system", *(title for _, title in LATENCIES)],
                 _rows(results, lambda f, s=size: [_latency_cell(f, s, w) for w, _ in LATENCIES]),  # type: ignore[misc]
             ),
@@ -133,7 +128,7 @@ def render(results: Results) -> str:
             "*Through* is from the first record sent to the last one received. CPU is of services "
             "and clients together (services alone in the next column).",
             "",
-            *_table(
+            *rows_of(
                 [
                     "system",
                     "acknowledged/s",
@@ -182,7 +177,7 @@ def _work(results: Results) -> list[str]:
         f"{plan['work_records']:,} records of 1 kB that are there already; the workers are threads "
         "of two Python processes.",
         "",
-        *_table(["system", "delivered and acked/s"], rows),
+        *rows_of(["system", "delivered and acked/s"], rows),
     ]
 
 
@@ -190,7 +185,7 @@ def _promises(results: Results) -> list[str]:
     return [
         "## What an acknowledgement promises, what was set, and memory",
         "",
-        *_table(
+        *rows_of(
             [
                 "system",
                 "release",
@@ -255,7 +250,7 @@ def readme(results: Results) -> str:
     trial = "**A trial: do not quote.** " if results["quick"] else ""
     return "\n".join(
         [
-            *_table(head, [[*row, *[""] * (width - len(row))] for row in rows]),
+            *rows_of(head, [[*row, *[""] * (width - len(row))] for row in rows]),
             f"{trial}Medians of one run, 1 kB, 8 partitions, at 1,000 records/s; what goes"
             " into Delta without a consumer of its own counts when SQL sees it. Measured "
             f"{results['machine']['measured_at'][:10]} by `make bench-peers`; all figures, "

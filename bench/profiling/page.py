@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from bench import machine
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]
+from bench.figures import rows_of
 
 
 def render(results: Mapping[str, Any]) -> str:
@@ -42,11 +38,11 @@ def render(results: Mapping[str, Any]) -> str:
             f"{results['records']:,} of {results['of']:,} records, of which every station is known "
             "(not of those that a batch before or after this window ordered).",
             "",
-            *_table(["stage", "what is in it", "mean ms", "p50", "p99", "share of mean"], stages),
+            *rows_of(["stage", "what is in it", "mean ms", "p50", "p99", "share of mean"], stages),
             "A trigger of the order job, by Spark's own report (mean ms; `addBatch` is the batch "
             "above, the rest is between batches):",
             "",
-            *_table(
+            *rows_of(
                 ["phase", "ms"],
                 [[f"`{name}`", f"{ms:.1f}"] for name, ms in results["triggers_ms"].items()],
             ),
@@ -54,7 +50,7 @@ def render(results: Mapping[str, Any]) -> str:
             "records, and the mean of each. A commit of a group or a batch is *gathering* (waiting "
             "for more records), *writing* (Parquet) and *committing*; `sync` is fsync.",
             "",
-            *_table(
+            *rows_of(
                 ["process", "metric", "of", "per 1,000 records", "mean ms"],
                 [
                     [
@@ -89,7 +85,7 @@ def _cpu(cpu: Mapping[str, Mapping[str, float]]) -> list[str]:
         [name, f"{cpu['paced'].get(name, 0):.1f}", f"{cpu['fast'][name]:.1f}"] for name in names
     ]
     rows.append(["all", *(f"{sum(cpu[way].values()):.1f}" for way in ("paced", "fast"))])
-    return _table(["process", "at 1,000/s", "as fast as it goes"], rows)
+    return rows_of(["process", "at 1,000/s", "as fast as it goes"], rows)
 
 
 def _samples(results: Mapping[str, Any]) -> list[str]:
@@ -114,5 +110,5 @@ def _samples(results: Mapping[str, Any]) -> list[str]:
              f"{sum(cells.values()):.1f}"]
             for stage, cells in sorted(stages.items(), key=lambda one: -sum(one[1].values()))
         ]  # fmt: skip
-        lines += [f"### {title}", "", *_table(["stage", *names, "all"], rows)]
+        lines += [f"### {title}", "", *rows_of(["stage", *names, "all"], rows)]
     return lines
