@@ -26,7 +26,7 @@ from lakequeue.errors import NotReady, OrderTimeout, UnknownTopic
 from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.records import Stamp, Version, checked_name
 from lakequeue.settings import IngestSettings, Settings
-from queue_rules.produce.answers import answer_of
+from queue_rules.produce.answers import answer_of, minimal_answer_of
 from queue_rules.produce.arrival import check_whole, fill_in, limits_of, spread
 from queue_rules.produce.dead_values import Parted, parted
 from queue_rules.produce.fencing_checks import check_consumed, refuse_if_judged_so
@@ -172,12 +172,14 @@ class IngestNode:
         numbers: Sequence[int],
         query: wire.ProduceQuery,
         sender: Hashable = None,
+        *,
+        minimal: bool = False,
     ) -> Steps[dict[str, Any]]:
         """Commit a request, and wait for its offsets if it says so; the body of the 200.
 
         One part a topic. `numbers`: where in the request the records of the parts stood, one part
-        after the other. `sender`: see `GroupCommitter.submit`. Blocks only where the request is
-        `judged`.
+        after the other. `sender`: see `GroupCommitter.submit`. `minimal`: say no more than must be.
+        Blocks only where the request is `judged`.
 
         Raises `ClockSkew`, `TooLarge`, `Overloaded`, `NotReady`, storage errors, `OrderTimeout`.
         """
@@ -192,7 +194,8 @@ class IngestNode:
         stamp, outcomes = yield from self.submit(parts, size, timeout_s, sender)
         if request.judged and outcomes is not None:
             refuse_if_judged_so(request, outcomes, self.marks)
-        return answer_of(parts, numbers, stamp, outcomes)
+        found = minimal_answer_of(parts, stamp) if minimal and outcomes is None else None
+        return found or answer_of(parts, numbers, stamp, outcomes)
 
     def submit(
         self,

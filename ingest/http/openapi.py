@@ -91,6 +91,14 @@ _ENCODING = {
     "description": "How the body is compressed",
     "schema": {"enum": ["gzip", "zstd"]},
 }
+_PREFER = {
+    "name": "Prefer",
+    "in": "header",
+    "required": False,
+    "description": "return=minimal: where there is no more to say of any record, the answer has "
+    "only the partitions",
+    "schema": {"type": "string"},
+}
 
 DESCRIBE: dict[str, Any] = {"responses": {200: wire.TopicDescription, **problems(404)}}
 CREATE: dict[str, Any] = {
@@ -144,8 +152,12 @@ def finished(document: dict[str, Any]) -> dict[str, Any]:
         for name, schema in _schema(wire.ProduceQuery)["properties"].items()
     )
     for path in (_PRODUCE_PATH, "/v1/records"):
-        document["paths"][path]["post"]["parameters"].append(_ENCODING)
-    for model in (RecordIn, RecordOfTopic, wire.Consumed):
+        said = document["paths"][path]["post"]
+        said["parameters"] += [_ENCODING, _PREFER]
+        content = said["responses"]["200"]["content"][wire.JSON]
+        minimal = {"$ref": f"#/components/schemas/{wire.MinimalProduceAnswer.__name__}"}
+        content["schema"] = {"oneOf": [content["schema"], minimal]}
+    for model in (RecordIn, RecordOfTopic, wire.Consumed, wire.MinimalProduceAnswer):
         document["components"]["schemas"][model.__name__] = _schema(model)
     timeout = _parameter("timeout_ms", _schema(wire.ProduceQuery)["properties"]["timeout_ms"])
     for path in ("/v1/producers/{producer_id}/epochs", "/v1/topics/{topic}/settle"):

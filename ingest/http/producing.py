@@ -37,6 +37,7 @@ from serving.json_cost import room, take
 
 _EVENT, _PARENT, _STATE = b"ce-specversion", TRACEPARENT.encode(), TRACESTATE.encode()
 _GATHERED = wire.GATHERED.encode()
+_PREFER = wire.PREFER.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Asked:
     trace: TraceContext | None = None
     gathered: bool = False
     """See `wire.GATHERED`."""
+    minimal: bool = False
+    """See `wire.MINIMAL`."""
 
 
 @dataclass(slots=True)
@@ -67,6 +70,8 @@ class Parsed:
     trace: TraceContext | None = None
     sender: Hashable = None
     """Its connection, if its sender has gathered it."""
+    minimal: bool = False
+    """See `wire.MINIMAL`."""
 
     @property
     def waits(self) -> bool:
@@ -97,7 +102,7 @@ Tell = Callable[[Mapping[str, int], LakequeueError | None], None]
 def asked_of(request: Request) -> Asked:
     """What a request says beside its body."""
     kind = encoding = event = parent = state = None
-    gathered = False
+    gathered = minimal = False
     for name, value in request.headers:
         if name == b"content-type" and kind is None:
             kind = value.decode("latin-1")
@@ -110,15 +115,28 @@ def asked_of(request: Request) -> Asked:
             state = value if state is None else state + b"," + value
         elif name == _GATHERED:
             gathered = True
+        elif name == _PREFER:
+            minimal = minimal or is_minimal(value.decode("latin-1"))
         elif name == _EVENT:
             event = {n.decode("latin-1"): v.decode("latin-1") for n, v in reversed(request.headers)}
-    query: dict[str, str] = {}
-    if request.query:
-        for said, text in parse_qsl(request.query, keep_blank_values=True):
-            query.setdefault(said, text)
+    query = _query_of(request.query) if request.query else {}
     attributes = None if event is None else attributes_of(event.items())
     trace = None if parent is None else context_of(parent, state)
-    return Asked(query, kind or "", encoding or "", attributes, request.caller, trace, gathered)
+    return Asked(
+        query, kind or "", encoding or "", attributes, request.caller, trace, gathered, minimal
+    )
+
+
+def _query_of(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        found.setdefault(name, value)
+    return found
+
+
+def is_minimal(prefer: str) -> bool:
+    """Whether a header `Prefer` asks for a minimal answer."""
+    return wire.MINIMAL in prefer and wire.MINIMAL in {one.strip() for one in prefer.split(",")}
 
 
 class Producing:
@@ -150,14 +168,19 @@ class Producing:
         except LakequeueError as error:
             refused(name, asked.trace, time.perf_counter() - started, error)
             raise self._refused(error) from None
-        parsed.trace = asked.trace
+        parsed.trace, parsed.minimal = asked.trace, asked.minimal
         return parsed
 
     def steps(self, parsed: Parsed, tell: Tell | None = None) -> Steps[Answer]:
         """Commit, wait for the order if that was asked for, and answer."""
         try:
             answer = yield from self._node.steps(
-                parsed.parts, parsed.topics, parsed.numbers, parsed.query, parsed.sender
+                parsed.parts,
+                parsed.topics,
+                parsed.numbers,
+                parsed.query,
+                parsed.sender,
+                minimal=parsed.minimal,
             )
         except LakequeueError as error:
             taken(parsed, error)

@@ -35,6 +35,14 @@ def answer_of(
     return {"records": records, "stamp": stamp}
 
 
+def minimal_answer_of(parts: Sequence[Request], stamp: int) -> dict[str, Any] | None:
+    """`wire.MinimalProduceAnswer` of records that are committed; None: there is more to say."""
+    (part, *others) = parts
+    if others or part.bare or part.dead_letter_topic is not None:
+        return None
+    return {"partitions": part.rows.partitions, "stamp": stamp}
+
+
 def new_records(
     parts: Sequence[Request], numbers: Sequence[int], answer: Mapping[str, Any]
 ) -> list[int]:

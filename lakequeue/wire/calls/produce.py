@@ -75,6 +75,14 @@ class ProduceAnswer(AnswerShape):
     stamp: int
 
 
+class MinimalProduceAnswer(AnswerShape):
+    """The same for `Prefer: return=minimal`, where there is nothing else to say of any record."""
+
+    partitions: list[int]
+    """Of each record, in the order of the request."""
+    stamp: int
+
+
 class EpochAnswer(AnswerShape):
     """201 of `POST /v1/producers/{producer_id}/epochs`: older epochs can order nothing more.
 

@@ -64,6 +64,31 @@ def test_life_of_a_topic(service: IngestService) -> None:
     assert again["topic_id"] != created.json()["topic_id"]
 
 
+def test_a_minimal_answer_says_no_more_than_the_partitions(service: IngestService) -> None:
+    http, prefer = service.http, {"Prefer": "return=minimal"}
+    http.put("/v1/topics/minimal", json={"partitions": 4})
+    body = {"records": [{"value": "a", "partition": 3}, {"value": "b", "message_id": "minimal-b"}]}
+    answer = http.post("/v1/topics/minimal/records", json=body, headers=prefer).json()
+    assert set(answer) == {"partitions", "stamp"}
+    assert answer["partitions"][0] == 3
+    (row,) = rows_with(service, "minimal-b")
+    assert (row["partition"], row["stamp"]) == (answer["partitions"][1], answer["stamp"])
+    full = http.post("/v1/topics/minimal/records", json=body).json()
+    assert [one["message_id"] for one in full["records"]] == [None, "minimal-b"]
+
+
+def test_a_minimal_answer_is_none_where_there_is_more_to_say(service: IngestService) -> None:
+    http, prefer = service.http, {"Prefer": "return=minimal"}
+    config = {"value_schema": '{"type": "integer"}', "value_policy": "dead_letter"}
+    http.put("/v1/topics/minimal-dead", json=config)
+    body = {"records": [{"value": 1}, {"value": "no"}]}
+    answer = http.post("/v1/topics/minimal-dead/records", json=body, headers=prefer).json()
+    assert [one.get("dead_letter_topic") for one in answer["records"]] == [
+        None,
+        "minimal-dead.dlq",
+    ]
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
