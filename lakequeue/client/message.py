@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from binascii import a2b_base64
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -34,7 +35,7 @@ class Message(Record):
         ack: Callable[[Message, bool], None] | None,
         settle: Callable[[Any, Message, int | None], None] | None = None,
     ) -> None:
-        super().__init__(raw)
+        self._raw = raw  # a call of the base would cost as much as all of this
         self.epoch = epoch
         """Epoch of the lease that it was delivered under."""
         self.membership = term
@@ -52,7 +53,9 @@ class Message(Record):
         With `value_type` of the consumer it is an object of that type; None stays None. Raises
         `InvalidRequest` if the record does not fit; `json()` has what was sent.
         """
-        plain = self._plain("value")
+        raw = self._raw
+        encoded = raw.get("value_base64")
+        plain = raw.get("value") if encoded is None else a2b_base64(encoded)
         if self._value_type is None or plain is None:
             return plain
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+from binascii import a2b_base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,28 +32,38 @@ class Record:
     @property
     def offset(self) -> int:
         """Position in the partition."""
-        return int(self._raw["offset"])
+        offset: int = self._raw["offset"]
+        return offset
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Topic and partition."""
+        raw = self._raw
+        return raw["topic"], raw["partition"]
 
     @property
     def key(self) -> Any:
         """As it was sent: str, bytes, parsed JSON, or None."""
-        return self._plain("key")
+        raw = self._raw
+        encoded = raw.get("key_base64")
+        return raw.get("key") if encoded is None else a2b_base64(encoded)
 
     @property
     def value(self) -> Any:
         """As it was sent: str, bytes, parsed JSON, or None."""
-        return self._plain("value")
+        return self._value()
 
-    def _plain(self, name: str) -> Any:
-        encoded = self._raw.get(f"{name}_base64")
-        return self._raw.get(name) if encoded is None else base64.b64decode(encoded)
+    def _value(self) -> Any:
+        raw = self._raw
+        encoded = raw.get("value_base64")
+        return raw.get("value") if encoded is None else a2b_base64(encoded)
 
     def json(self) -> Any:
         """The value as JSON, also when it was sent as text or bytes that hold JSON.
 
         Raises `InvalidRequest` when it is no JSON.
         """
-        value = self._plain("value")
+        value = self._value()
         if not isinstance(value, str | bytes):
             return value
         try:

@@ -245,6 +245,8 @@ class ConsumerBase(ABC):
             _log.warning(_LATE_ACKS, error)
 
     def _ready(self, most: int) -> Messages:
+        if not self._core.is_worker:
+            return Messages(map(self._typed, self._core.take(most)))
         messages = Messages()
         while len(messages) < most and (message := self._core.next()) is not None:
             messages.append(self._typed(message))

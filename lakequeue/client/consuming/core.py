@@ -88,6 +88,26 @@ class Consuming(Keeping):
             self._notify()
         return message
 
+    def take(self, most: int) -> list[Message]:
+        """The next records, at most so many, as `next` would hand them out one by one."""
+        with self.lock:
+            if self.closing:
+                return []
+            if self._options.stop_after is not None:
+                most = min(most, self._options.stop_after - self.handed_out)
+            ahead, before = self._options.max_poll_records, self.buffer.ready
+            taken = self.buffer.take(most)
+            if not taken and self.error is not None:
+                raise self.error
+            self.handed_out += len(taken)
+            if taken and self.handed_out == self._options.stop_after:
+                self.stop()
+            room = self.iterates or before >= ahead > self.buffer.ready
+            returned, self.expelled = self.expelled, False
+        if room or returned:
+            self._notify()
+        return taken
+
     def ack(self, message: Message, commit_through: bool) -> None:
         """Queue an acknowledgement."""
         self.settles = True

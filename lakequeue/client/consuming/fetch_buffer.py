@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from lakequeue.client.message import Message
@@ -52,8 +54,7 @@ class Lost:
         )
 
 
-def _place(message: Message) -> Place:
-    return message.topic, message.partition
+_place = attrgetter("place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +207,11 @@ class FetchBuffer:
 
     def received(self, records: Iterable[dict[str, Any]], ack: Any) -> None:
         """Records of a poll, whose assignment has been told before."""
-        held = self.assignment
+        held, membership, add = self.assignment, self.membership, self._ready.append
         for raw in records:
             place = (raw["topic"], raw["partition"])
             if place in held:
-                self._ready.append(Message(raw, held[place], self.membership, ack))
+                add(Message(raw, held[place], membership, ack))
 
     @property
     def ready(self) -> int:
@@ -222,12 +223,22 @@ class FetchBuffer:
         if not self._ready:
             return None
         message = self._ready.popleft()
-        place = (message.topic, message.partition)
-        unacked = self._unacked.get(place)
+        unacked = self._unacked.get(message.place)
         if unacked is None:
-            unacked = self._unacked[place] = deque()
+            unacked = self._unacked[message.place] = deque()
         unacked.append(message.offset)
         return message
+
+    def take(self, most: int) -> list[Message]:
+        """The next records, at most so many, which the application now has to acknowledge."""
+        take, count = self._ready.popleft, min(most, len(self._ready))
+        taken = [take() for _ in range(count)]
+        for place, some in groupby(taken, _place):
+            unacked = self._unacked.get(place)
+            if unacked is None:
+                unacked = self._unacked[place] = deque()
+            unacked.extend([message.offset for message in some])
+        return taken
 
     def take_range(self, most: int) -> OffsetRange | None:
         """The next records, as far as they are of one partition: at most `most`."""
@@ -258,7 +269,9 @@ class FetchBuffer:
 
     def holds(self, message: Message) -> bool:
         """`message` may still be processed: nobody else has its partition."""
-        place = (message.topic, message.partition)
+        return self._holds(message, message.place)
+
+    def _holds(self, message: Message, place: Place) -> bool:
         return (
             message.membership == self.membership
             and place in self.assignment
@@ -269,20 +282,20 @@ class FetchBuffer:
 
     def ack(self, message: Message, commit_through: bool) -> bool:
         """Queue it. True when it is the first one to send. Raises `SkippedRecords`."""
-        place = (message.topic, message.partition)
-        if not self.holds(message):
+        place, offset = message.place, message.offset
+        if not self._holds(message, place):
             self._refuse(self._loss_of(message, "the membership has ended"))
             return False
         unacked = self._unacked.get(place)
-        if not unacked or message.offset < unacked[0]:
+        if not unacked or offset < unacked[0]:
             return False
-        if unacked[0] != message.offset and not commit_through:
+        if unacked[0] != offset and not commit_through:
             raise SkippedRecords(
                 f"{message.topic}/{message.partition}: offset {message.offset} acknowledged, "
                 f"{unacked[0]} is not yet",
                 hint="acknowledge in order, or say commit_through=True",
             )
-        while unacked and unacked[0] <= message.offset:
+        while unacked and unacked[0] <= offset:
             unacked.popleft()
         first = not self._marks
         self._marks[place] = message
