@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from lakequeue.client.consuming.fetch_buffer import Lost
     from lakequeue.client.message import Message
     from lakequeue.client.messages import Messages
+    from lakequeue.client.producing.outgoing import Delivered, RecordMetadata
     from lakequeue.client.producing.producer import AsyncProducer, Producer
-    from lakequeue.client.producing.record_accumulator import Delivered, RecordMetadata
     from lakequeue.client.queue import Queue
     from lakequeue.client.record import Record
     from lakequeue.client.redrive import redrive_async
@@ -34,8 +34,8 @@ _HOME = {
     "Credentials": "lakequeue.calling.credentials",
     "Consumer": "lakequeue.client.consuming.consumer",
     # The old name of `RecordMetadata`, until 0.3.
-    "Delivered": "lakequeue.client.producing.record_accumulator",
-    "RecordMetadata": "lakequeue.client.producing.record_accumulator",
+    "Delivered": "lakequeue.client.producing.outgoing",
+    "RecordMetadata": "lakequeue.client.producing.outgoing",
     "LakequeueError": "lakequeue.errors",
     "Lost": "lakequeue.client.consuming.fetch_buffer",
     "Message": "lakequeue.client.message",

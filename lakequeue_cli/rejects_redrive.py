@@ -12,8 +12,8 @@ import httpx2
 import orjson
 
 from lakequeue.calling.credentials import credentials_of
+from lakequeue.client.producing.outgoing import RecordMetadata
 from lakequeue.client.producing.producer import Producer
-from lakequeue.client.producing.record_accumulator import RecordMetadata
 from lakequeue.clock import Micros
 from lakequeue.errors import (
     InvalidRequest,

@@ -82,6 +82,7 @@ def _call_of(request: httpx2.Request) -> Call:
         dict(request.url.params),
         request.read(),
         request.headers.get(HOST_HEADER, ""),
+        content_type=request.headers.get("content-type", ""),
     )
 
 

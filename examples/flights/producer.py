@@ -9,7 +9,7 @@ from pathlib import Path
 from examples.flights.departures import TOPIC, departures, producer_of
 from examples.flights.recording import Recording
 from lakequeue import Producer
-from lakequeue.client.producing.record_accumulator import RecordMetadata
+from lakequeue.client.producing.outgoing import RecordMetadata
 
 BATCH = 500
 

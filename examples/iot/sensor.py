@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from examples.iot.plant import INGEST_URLS, ensure_topic, stop_on_signals, topic_of
 from lakequeue import Producer, RecordMetadata
-from lakequeue.client.producing.record_accumulator import Outgoing
+from lakequeue.client.producing.outgoing import Outgoing
 from lakequeue.errors import LakequeueError
 
 LATE_S = 3.0

@@ -29,14 +29,15 @@ MOST_LINKS: Final = 128
 SYSTEM: Final = "lakequeue"
 Attributes = Mapping[str, str | int]
 Kind = Literal["PRODUCER", "CLIENT", "CONSUMER", "SERVER", "INTERNAL"]
-_API: Final = "opentelemetry.trace"
+API: Final = "opentelemetry.trace"
+"""What a program that traces has imported."""
 _known: tuple[Any, Any] = (None, None)
 """The provider that was asked last, and the tracer that it gave."""
 
 
 def tracer() -> Tracer | None:
     """What makes spans; None: nobody traces."""
-    api: Any = sys.modules.get(_API)
+    api: Any = sys.modules.get(API)
     if api is None:
         return None
     return _tracer_of(api, api.get_tracer_provider())
@@ -57,7 +58,7 @@ def _tracer_of(api: Any, provider: TracerProvider) -> Tracer | None:
 
 def current() -> TraceContext | None:
     """The context that the program is in, as records that it sends now should carry it."""
-    api: Any = sys.modules.get(_API)
+    api: Any = sys.modules.get(API)
     return None if api is None else _context_of(api.get_current_span().get_span_context())
 
 

@@ -34,7 +34,8 @@ def dumps_exactly(given: Any) -> bytes:
 
     A pydantic model is what it says itself that it is in JSON.
     """
-    if isinstance(given, BaseModel):
+    # Pydantic's own look takes as long as to write a small object.
+    if type(given) is not dict and isinstance(given, BaseModel):
         given = _dumped(given)
     try:
         data = orjson.dumps(given)

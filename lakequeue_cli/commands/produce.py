@@ -14,8 +14,8 @@ import orjson
 import typer
 
 from lakequeue.arguments import duration_ms_of, header_of
+from lakequeue.client.producing.outgoing import RecordMetadata
 from lakequeue.client.producing.producer import Producer
-from lakequeue.client.producing.record_accumulator import RecordMetadata
 from lakequeue.errors import InvalidRequest, LakequeueError
 from lakequeue_cli.options import AsJson, Url, ingest_url, time_of
 from lakequeue_cli.output import note

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakequeue import AsyncProducer
-from lakequeue.client.producing.record_accumulator import Outgoing, RecordMetadata
+from lakequeue.client.producing.outgoing import Outgoing, RecordMetadata
 from lakequeue.errors import (
     InvalidRequest,
     LakequeueError,

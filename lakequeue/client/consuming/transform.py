@@ -22,7 +22,7 @@ from lakequeue.client.consuming.rounds import (
 )
 from lakequeue.client.message import Message
 from lakequeue.client.producing.atomic import Collected
-from lakequeue.client.producing.record_accumulator import RecordMetadata
+from lakequeue.client.producing.outgoing import RecordMetadata
 from lakequeue.client.producing.record_options import RecordOptions
 from lakequeue.errors import ConsumedElsewhere, InvalidRequest
 from lakequeue.steps import Step, reach

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack
 
-from lakequeue.client.producing.record_accumulator import Outgoing, RecordMetadata
+from lakequeue.client.producing.outgoing import Outgoing, RecordMetadata
 from lakequeue.client.producing.record_options import RecordOptions
 
 

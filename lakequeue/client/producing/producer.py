@@ -15,34 +15,15 @@ from lakequeue.calling.closing import AsyncCloses, Closes
 from lakequeue.calling.effects import Script
 from lakequeue.client.producing import unclosed
 from lakequeue.client.producing.atomic import AsyncAtomic, Atomic
+from lakequeue.client.producing.handles import Handle
+from lakequeue.client.producing.outgoing import Outgoing, RecordMetadata
 from lakequeue.client.producing.producer_base import ProducerBase, ProducerOptions
-from lakequeue.client.producing.record_accumulator import Outgoing, RecordMetadata
 from lakequeue.client.producing.record_options import RecordOptions
 from lakequeue.errors import LakequeueError
 from lakequeue.option_help import options_in_help
 from lakequeue.wire import Consumed
 
 T = TypeVar("T")
-
-
-class _Handle(Future[RecordMetadata]):
-    """What `send` returns. A wait that is over says for what."""
-
-    def __init__(self, topic: str) -> None:
-        super().__init__()
-        self._topic = topic
-
-    def result(self, timeout: float | None = None) -> RecordMetadata:
-        """The metadata of the acknowledged record; raises its error, or `TimeoutError`."""
-        try:
-            return super().result(timeout)
-        except TimeoutError:
-            if self.done():
-                raise
-            raise TimeoutError(
-                f"a record for {self._topic} is not acknowledged after {timeout} s; it is still "
-                "being sent: wait again, or ask `unacked()` what waits"
-            ) from None
 
 
 @options_in_help(ProducerOptions)
@@ -130,21 +111,20 @@ class Producer(ProducerBase, Closes):
             TooLarge: The record is larger than a request may be.
             Overloaded: The buffer stayed full for `max_block_s`.
         """
-        record = self._core.prepare(topic, value, key, **options)
-        if self._core.fence and self._core.epoch is None:
+        core = self._core
+        record = core.prepare(topic, value, key, made=Handle, **options)
+        if core.fence and core.epoch is None:
             self.init()
-        handle = _Handle(topic)
-        record.handle = handle
-        ledger, size = self._core.ledger, len(record.encoded)
+        ledger, size = core.ledger, record.size
         # The lock is held over both, so that another thread cannot take the room.
-        with self._core.lock:
-            if not ledger.has_room(size) and not self._wait(
+        with core.lock:
+            if ledger.bytes + size > ledger.most_bytes and not self._wait(
                 lambda: ledger.has_room(size), self._max_block_s
             ):
                 raise ledger.no_room()
-            fresh = self._core.queue(record)
+            fresh = core.queue(record)
             if fresh is not None:
-                script = self._core.deliver(fresh)
+                script = core.deliver(fresh)
                 thread = threading.Thread(
                     target=blocking_runner.run,
                     args=(script, self._http, self._signal),
@@ -154,8 +134,8 @@ class Producer(ProducerBase, Closes):
                 self._threads.append(thread)
                 thread.start()
                 assert self._signal is not None  # noqa: S101 - set in __init__
-                unclosed.opened(self._core, self._signal)
-        return handle
+                unclosed.opened(core, self._signal)
+        return record
 
     def produce_whole(
         self, records: Sequence[Outgoing], consumed: Consumed | None = None
@@ -272,15 +252,17 @@ class AsyncProducer(ProducerBase, AsyncCloses):
     ) -> asyncio.Future[RecordMetadata]:
         """Queue one record, waiting only while the buffer is full; await what is returned for its
         `RecordMetadata`: `await (await p.send(…))`, or later."""
-        record = self._core.prepare(topic, value, key, **options)
+        record: Outgoing = self._core.prepare(topic, value, key, **options)
         if self._core.fence and self._core.epoch is None:
             await self.init()
         handle: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         # Whoever does not await it learns of an error from on_error, flush or unacked.
         handle.add_done_callback(lambda f: f.cancelled() or f.exception())
         record.handle = handle
-        ledger, size = self._core.ledger, len(record.encoded)
-        if not await self._signal.wait_until(lambda: ledger.has_room(size), self._max_block_s):
+        ledger, size = self._core.ledger, record.size
+        if not ledger.has_room(size) and not await self._signal.wait_until(
+            lambda: ledger.has_room(size), self._max_block_s
+        ):
             raise ledger.no_room()
         fresh = self._core.queue(record)
         if fresh is not None:

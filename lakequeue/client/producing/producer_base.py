@@ -11,7 +11,8 @@ from typing import Any, TypedDict, Unpack
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Script, Wait
 from lakequeue.calling.nodes import Nodes
-from lakequeue.client.producing.record_accumulator import Limits, Outgoing
+from lakequeue.client.producing.outgoing import Outgoing
+from lakequeue.client.producing.record_accumulator import Limits
 from lakequeue.client.producing.record_options import RecordOptions
 from lakequeue.client.producing.sender import Acks, OnAck, OnError, Sender
 from lakequeue.errors import InvalidRequest, OrderTimeout
@@ -123,9 +124,7 @@ class ProducerBase(ABC):
         **options: Unpack[RecordOptions],
     ) -> Outgoing:
         """A record for `produce_whole`, with a `message_id`: checked, encoded, and not sent."""
-        record = self._core.prepare(topic, value, key, **options)
-        record.encoded = record.encode(own_message_id=True, own_topic=True)
-        return record
+        return self._core.prepare(topic, value, key, **options)
 
     @property
     def last_stamp(self) -> int | None:

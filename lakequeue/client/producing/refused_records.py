@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lakequeue.client.producing.record_accumulator import Outgoing, ProducerBatch
+from lakequeue.client.producing.outgoing import Outgoing
+from lakequeue.client.producing.producer_batch import ProducerBatch
 from lakequeue.errors import InvalidRequest, LakequeueError, TooLarge
 
 

@@ -16,10 +16,13 @@ from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.discovery import find
 from lakequeue.calling.effects import Now, Request, Script
 from lakequeue.calling.nodes import Nodes
-from lakequeue.client.producing.record_accumulator import Outgoing, ProducerBatch
+from lakequeue.client.producing.outgoing import Outgoing
+from lakequeue.client.producing.produce_responses import Place, Produced
+from lakequeue.client.producing.produce_responses import partition_of as told_partition
+from lakequeue.client.producing.producer_batch import ProducerBatch
 from lakequeue.errors import LakequeueError
 from lakequeue.partitioner import PARTITIONERS, StickyRoundRobin, partition_of
-from lakequeue.wire import Partitioner, ProduceAnswer, TopicDescription, to_bytes
+from lakequeue.wire import Partitioner, TopicDescription
 
 _log = logging.getLogger("lakequeue.producer")
 _READ_S = 5.0
@@ -46,11 +49,10 @@ class Shape:
         """The partition of a record, as far as a client can know; it is chosen if it has to be."""
         if record.partition is not None:
             return record.partition
-        key = to_bytes(record.key)[0]
-        if key is not None:
-            return partition_of(key, self.partitions, self.partitioner)
+        if record.key_data is not None:
+            return partition_of(record.key_data, self.partitions, self.partitioner)
         if record.chosen is None:
-            record.chosen = self.sticky.take(len(record.encoded), self.partitions)
+            record.chosen = self.sticky.take(record.size, self.partitions)
         return record.chosen
 
 
@@ -73,21 +75,28 @@ def parts_of(batch: ProducerBatch, shape: Shape, nodes: Nodes) -> list[ProducerB
         key = f"{batch.topic}/{partition}"
         if partition not in first:
             first[partition] = nodes.route(key).current
-        part = parts.setdefault(first[partition], ProducerBatch(batch.topic, [], key))
-        part.records.append(record)
+        node = first[partition]
+        if node not in parts:
+            parts[node] = batch.part([])
+            parts[node].route = key
+        parts[node].records.append(record)
     return list(parts.values())
 
 
-def moved(batch: ProducerBatch, produced: ProduceAnswer, shape: Shape) -> bool:
+def moved(batch: ProducerBatch, produced: Produced, shape: Shape) -> bool:
     """Whether the answer puts a key elsewhere than was reckoned: the topic has changed."""
     return any(
         record.partition is None
         and record.key is not None
-        and not got.duplicate
-        and got.dead_letter_topic is None
-        and shape.place(record) != got.partition
-        for record, got in zip(batch.records, produced.records, strict=True)
+        and _is_its_own(got)
+        and shape.place(record) != told_partition(got)
+        for record, got in zip(batch.records, produced.places, strict=True)
     )
+
+
+def _is_its_own(place: Place) -> bool:
+    """Neither that of a record that was there before, nor that of a dead letter."""
+    return type(place) is int or not (place.duplicate or place.dead_letter_topic)  # type: ignore[union-attr]
 
 
 class Routing:
@@ -106,7 +115,7 @@ class Routing:
         shape = yield from self._shape(batch.topic)
         return [batch] if shape is None else parts_of(batch, shape, self._nodes)
 
-    def compare(self, batch: ProducerBatch, produced: ProduceAnswer) -> None:
+    def compare(self, batch: ProducerBatch, produced: Produced) -> None:
         """Learn from an answer that a topic has changed."""
         shape = self._shapes.get(batch.topic)
         if shape is not None and moved(batch, produced, shape):

@@ -7,41 +7,43 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.discovery import find
 from lakequeue.calling.effects import Now, Request, Script, Together, Wait
 from lakequeue.calling.nodes import Nodes
+from lakequeue.client.producing.handles import acknowledge, give_up
+from lakequeue.client.producing.outgoing import Outgoing, RecordMetadata
 from lakequeue.client.producing.produce_responses import (
-    metadata_of,
+    Answered,
+    Place,
+    Produced,
     not_ordered,
     read_answer,
     read_produced,
+    reason_of,
 )
-from lakequeue.client.producing.record_accumulator import (
-    Ledger,
-    Limits,
-    Outgoing,
-    ProducerBatch,
-    RecordAccumulator,
-    RecordMetadata,
-    body_of,
-)
+from lakequeue.client.producing.producer_batch import ProducerBatch, body_of
+from lakequeue.client.producing.record_accumulator import Ledger, Limits, RecordAccumulator
 from lakequeue.client.producing.record_options import HeadersIn, timing_of
 from lakequeue.client.producing.refused_records import about_record, index_at_fault, was_chosen
 from lakequeue.client.producing.routing import Routing
-from lakequeue.client.producing.traces import created, sending
+from lakequeue.client.producing.traces import created, may_trace, sending
 from lakequeue.errors import (
     InvalidRequest,
     LakequeueError,
     NotReady,
     ProducerFenced,
     TooLarge,
+    UnsupportedMediaType,
 )
 from lakequeue.records import checked_name
+from lakequeue.tracing.spans import Tracing
 from lakequeue.wire import (
     MAX_MESSAGE_ID_CHARS,
+    MINIMAL,
+    PREFER,
     Consumed,
     EpochAnswer,
 )
@@ -50,6 +52,8 @@ _log = logging.getLogger("lakequeue.producer")
 Acks = Literal["committed", "ordered"]
 OnAck = Callable[[Outgoing, RecordMetadata], None]
 OnError = Callable[[Outgoing, LakequeueError], None]
+T = TypeVar("T")
+R = TypeVar("R", bound=Outgoing)
 _ORDER_TIMEOUT_MS = 10_000
 
 
@@ -91,6 +95,8 @@ class Sender:
         self._on_ack = on_ack
         self._on_error = on_error
         self._accumulators: dict[str, RecordAccumulator] = {}
+        self._columns = True
+        """Whether the nodes take Arrow: the queue in memory does not."""
         self.closed = False
         self.fence = fence
         self._run = run
@@ -118,24 +124,26 @@ class Sender:
         delay_s: float | None = None,
         deliver_at: datetime | int | None = None,
         ttl_s: float | None = None,
-    ) -> Outgoing:
+        made: type[R] = Outgoing,  # type: ignore[assignment]
+    ) -> R:
         """The record, checked and encoded, not queued yet. It takes the `RecordOptions`."""
-        timing = timing_of(delay_s, deliver_at, ttl_s)
-        self._refuse_when_closed()
-        if message_id is not None and not 1 <= len(message_id) <= MAX_MESSAGE_ID_CHARS:
-            raise InvalidRequest(
-                f"message_id has {len(message_id)} characters",
-                hint=f"1 to {MAX_MESSAGE_ID_CHARS}",
-                field="message_id",
-            )
-        accumulator = self._accumulators.get(topic)
-        if accumulator is None:
-            accumulator = RecordAccumulator(
-                checked_name(topic, "topic"), self.producer_id, self._limits
-            )
-        headers, trace = created(topic, headers, self.producer_id, partition)
-        record = accumulator.make(value, key, headers, partition, timestamp, message_id, timing)
-        record.trace = trace
+        if self.closed or self.fenced is not None:
+            self._refuse_when_closed()
+        if topic not in self._accumulators:
+            checked_name(topic, "topic")
+        record = made(topic, value, key, partition)
+        timed = delay_s is not None or deliver_at is not None or ttl_s is not None
+        if headers or timed or timestamp is not None or message_id is not None or may_trace():
+            timing = timing_of(delay_s, deliver_at, ttl_s) if timed else None
+            if message_id is not None and not 1 <= len(message_id) <= MAX_MESSAGE_ID_CHARS:
+                raise InvalidRequest(
+                    f"message_id has {len(message_id)} characters",
+                    hint=f"1 to {MAX_MESSAGE_ID_CHARS}",
+                    field="message_id",
+                )
+            headers, trace = created(topic, headers, self.producer_id, partition)
+            record.add_more(headers, timestamp, message_id, timing, trace)
+        record.check()
         return record
 
     def queue(self, record: Outgoing) -> RecordAccumulator | None:
@@ -227,7 +235,7 @@ class Sender:
             if batch is None and due_in is None:
                 # Any record is a reason to look: it may linger, and nobody notifies when that is
                 # over.
-                yield Wait(lambda: len(accumulator) > 0 or accumulator.closed, None)
+                yield Wait(lambda: accumulator.has_records or accumulator.closed, None)
             elif batch is None:
                 yield Wait(lambda: accumulator.ready(self._now()), due_in)
             else:
@@ -256,7 +264,7 @@ class Sender:
             except ProducerFenced as error:
                 self.fenced = self.fenced or error
                 for lost in (part, *todo):
-                    self._finish(lost.records, None, error)
+                    self._finish(lost.records, error)
                 return
             except LakequeueError as error:
                 index = index_at_fault(error, part)
@@ -266,41 +274,59 @@ class Sender:
                     todo.appendleft(part)
                 elif index is not None:
                     bad = part.records[index]
-                    self._finish([bad], None, about_record(error, index, bad))
+                    self._finish([bad], about_record(error, index, bad))
                     todo.extendleft(reversed(part.without(index)))
                 elif isinstance(error, TooLarge) and len(part.records) > 1:
                     todo.extendleft(reversed(part.halves()))
                 else:
-                    self._finish(part.records, None, error)
+                    self._finish(part.records, error)
 
     def _send(self, batch: ProducerBatch) -> Script[None]:
         if self.fenced is not None:
             raise self.fenced
-        ordered = self._acks == "ordered" or self.epoch is not None
-        waited = self._now() - batch.records[0].added_at
+        waited = self._now() - batch.opened_at
         policy = CallPolicy(
             max(self._delivery_timeout_s - waited, 0.0), give_up=lambda: self.aborted
         )
         route = self.nodes.route(batch.route or batch.topic)
         with sending(batch.records, self.producer_id) as span:
-            request = Request(
-                "POST",
-                f"/v1/topics/{batch.topic}/records",
-                {"wait": "ordered", "timeout_ms": _ORDER_TIMEOUT_MS} if ordered else {},
-                batch.body(self.producer_id, self.last_stamp, self.epoch),
-                headers=span.request_headers(),
-            )
-            answer = yield from call(route, request, self._now, policy)
+            try:
+                answer = yield from call(route, self._request(batch, span), self._now, policy)
+            except UnsupportedMediaType:
+                if not self._columns:
+                    raise
+                self._columns = False
+                answer = yield from call(route, self._request(batch, span), self._now, policy)
         produced = read_produced(answer.reply, len(batch.records))
         self.saw(produced.stamp)
         self._routing.compare(batch, produced)
-        settled: list[tuple[Outgoing, RecordMetadata]] = []
-        for record, got in zip(batch.records, produced.records, strict=True):
-            if got.reason is None:
-                settled.append((record, metadata_of(batch.topic, record, got, produced.stamp)))
-            else:
-                self._finish([record], None, not_ordered(batch.topic, got))
-        self._finish([record for record, _ in settled], [place for _, place in settled], None)
+        self._answered(batch, produced)
+
+    def _request(self, batch: ProducerBatch, span: Tracing) -> Request:
+        ordered = self._acks == "ordered" or self.epoch is not None
+        wait: dict[str, str | int] = (
+            {"wait": "ordered", "timeout_ms": _ORDER_TIMEOUT_MS} if ordered else {}
+        )
+        body = batch.body(self.producer_id, self.last_stamp, self.epoch, columns=self._columns)
+        return Request(
+            "POST",
+            f"/v1/topics/{batch.topic}/records",
+            {**wait, **body.params},
+            body.data,
+            body.content_type,
+            headers={PREFER: MINIMAL, **span.request_headers()},
+        )
+
+    def _answered(self, batch: ProducerBatch, produced: Produced) -> None:
+        settled, places = batch.records, produced.places
+        if not produced.is_plain:
+            for record, place in zip(settled, places, strict=True):
+                if reason_of(place) is not None:
+                    self._finish([record], not_ordered(batch.topic, place))
+            kept = [i for i, place in enumerate(places) if reason_of(place) is None]
+            settled, places = [settled[i] for i in kept], [places[i] for i in kept]
+        if settled:
+            self._acknowledge(settled, Answered(batch.topic, produced.stamp), places)
 
     def produce_whole(
         self, records: Sequence[Outgoing], consumed: Consumed | None
@@ -330,7 +356,7 @@ class Sender:
                     "POST",
                     "/v1/records",
                     {"wait": "ordered", "timeout_ms": _ORDER_TIMEOUT_MS},
-                    body_of(head, [r.encoded for r in records]),
+                    body_of(head, [r.on_the_wire(with_id=True, with_topic=True) for r in records]),
                     headers=span.request_headers(),
                 )
                 answer = yield from call(route, request, self._now, policy)
@@ -340,44 +366,41 @@ class Sender:
         produced = read_produced(answer.reply, len(records))
         self.saw(produced.stamp)
         delivered: list[RecordMetadata] = []
-        for record, got in zip(records, produced.records, strict=True):
-            if got.reason is not None:
-                raise not_ordered(record.topic, got)
-            delivered.append(metadata_of(record.topic, record, got, produced.stamp))
+        for record, place in zip(records, produced.places, strict=True):
+            if reason_of(place) is not None:
+                raise not_ordered(record.topic, place)
+            answered = Answered(record.topic, produced.stamp)
+            delivered.append(answered.metadata(place, record.message_id))
         return delivered
 
-    def _finish(
-        self,
-        records: list[Outgoing],
-        delivered: list[RecordMetadata] | None,
-        error: LakequeueError | None,
+    # -- the end of a record --------------------------------------------------------------------
+
+    def _acknowledge(
+        self, records: Sequence[Outgoing], batch: Answered, places: Sequence[Place]
     ) -> None:
-        if not records:
-            return
         with self.lock:
-            for record in records:
-                self.ledger.settle(record, error)
-        with self._accumulators[records[0].topic].telling:
-            self._tell(records, delivered, error)
+            self.ledger.settle(records, None)
+        with self._accumulators[batch.topic].telling:
+            told = [] if self._on_ack is None else [record.copy() for record in records]
+            acknowledge(records, batch, places)
+            for record, place in zip(told, places, strict=False):
+                self._tell(self._on_ack, record, batch.metadata(place, record.message_id))
         self._notify()
 
-    def _tell(
-        self,
-        records: list[Outgoing],
-        delivered: list[RecordMetadata] | None,
-        error: LakequeueError | None,
-    ) -> None:
-        for i, record in enumerate(records):
-            handle = record.handle
-            if handle is not None and not handle.done():
-                if error is not None:
-                    handle.set_exception(error)
-                elif delivered is not None:
-                    handle.set_result(delivered[i])
-            try:
-                if error is not None and self._on_error is not None:
-                    self._on_error(record, error)
-                elif delivered is not None and self._on_ack is not None:
-                    self._on_ack(record, delivered[i])
-            except Exception:  # noqa: BLE001 - a fault of the user's callback must not stop sending
-                _log.exception("a callback of the producer failed")
+    def _finish(self, records: Sequence[Outgoing], error: LakequeueError) -> None:
+        """They are given up."""
+        with self.lock:
+            self.ledger.settle(records, error)
+        with self._accumulators[records[0].topic].telling:
+            give_up(records, error)
+            for record in records if self._on_error is not None else ():
+                self._tell(self._on_error, record, error)
+        self._notify()
+
+    @staticmethod
+    def _tell(told: Callable[[Outgoing, T], None] | None, record: Outgoing, what: T) -> None:
+        try:
+            if told is not None:
+                told(record, what)
+        except Exception:  # noqa: BLE001 - a fault of the user's callback must not stop sending
+            _log.exception("a callback of the producer failed")

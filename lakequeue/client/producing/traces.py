@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
-from lakequeue.client.producing.record_accumulator import Outgoing, header_pairs
+from lakequeue.client.producing.outgoing import Outgoing, header_pairs
 from lakequeue.client.producing.record_options import HeadersIn
 from lakequeue.tracing import spans
 from lakequeue.tracing.context import TraceContext, has_parent, in_headers
 from lakequeue.tracing.spans import Tracing
 from lakequeue.wire import MAX_HEADERS
+
+
+def may_trace() -> bool:
+    """Whether `created` is worth calling: a program that traces has imported OpenTelemetry."""
+    return spans.API in sys.modules
 
 
 def created(

@@ -79,14 +79,11 @@ def test_a_minimal_answer_says_no_more_than_the_partitions(service: IngestServic
 
 def test_a_minimal_answer_is_none_where_there_is_more_to_say(service: IngestService) -> None:
     http, prefer = service.http, {"Prefer": "return=minimal"}
-    config = {"value_schema": '{"type": "integer"}', "value_policy": "dead_letter"}
-    http.put("/v1/topics/minimal-dead", json=config)
-    body = {"records": [{"value": 1}, {"value": "no"}]}
-    answer = http.post("/v1/topics/minimal-dead/records", json=body, headers=prefer).json()
-    assert [one.get("dead_letter_topic") for one in answer["records"]] == [
-        None,
-        "minimal-dead.dlq",
-    ]
+    for topic in ("minimal-1", "minimal-2"):
+        http.put(f"/v1/topics/{topic}", json={"partitions": 1})
+    body = {"records": [{"topic": f"minimal-{n}", "value": n} for n in (1, 2)]}
+    answer = http.post("/v1/records", json=body, headers=prefer).json()
+    assert [one["partition"] for one in answer["records"]] == [0, 0]
 
 
 @pytest.mark.parametrize(

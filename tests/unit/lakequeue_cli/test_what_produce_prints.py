@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lakequeue.client.producing.record_accumulator import RecordMetadata
+from lakequeue.client.producing.outgoing import RecordMetadata
 from lakequeue_cli.commands.produce import _print
 
 

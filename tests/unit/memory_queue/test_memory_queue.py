@@ -37,6 +37,17 @@ def test_code_that_names_no_address_finds_the_queue() -> None:
     assert not blocking_runner._mounted, "what is made from now on asks the network"
 
 
+def test_a_producer_sends_json_where_arrow_is_not_taken() -> None:
+    with MemoryQueue() as queue:
+        queue.create_topic("orders", partitions=1)
+        for _ in range(2):  # of which the first is told so
+            with Producer(queue.url, linger_ms=500) as producer:
+                sent = [producer.send("orders", b"%d" % n) for n in range(100)]
+                assert len({one.result(timeout=10).message_id for one in sent}) == 100
+        values = [record.value for record in queue.records("orders")]
+        assert values == [b"%d" % n for n in range(100)] * 2
+
+
 def test_queues_know_nothing_of_each_other() -> None:
     with MemoryQueue() as one, MemoryQueue() as two:
         one.create_topic("orders")

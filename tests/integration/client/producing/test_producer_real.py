@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakequeue import Admin, AsyncProducer, Producer
-from lakequeue.errors import InvalidRequest, TopicExists, UnknownTopic
+from lakequeue.errors import InvalidRequest, TooLarge, TopicExists, UnknownTopic
 from tests.integration.client.conftest import IngestProcess
 
 Start = Callable[..., IngestProcess]
@@ -45,6 +45,46 @@ def test_records_arrive_as_sent(start_ingest: Start) -> None:
     assert (second["key"], second["value"]) == (b"\x00\xff", b"text")
     assert (third["value"], third["key"]) == (None, b'{"id":7}')
     assert [r["stamp"] for r in (first, second, third)] == [d.stamp for d in delivered]
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (lambda n: b"\xff%d" % n, (0, lambda n: b"\xff%d" % n)),
+        (lambda n: f"ä{n}", (1, lambda n: f"ä{n}".encode())),
+        (lambda n: {"n": n}, (2, lambda n: b'{"n":%d}' % n)),
+        (lambda n: n % 2 and f"{n}" or None, None),
+    ],
+    ids=["bytes", "text", "json", "mixed"],
+)
+def test_many_records_arrive_as_sent(start_ingest: Start, value: Any, stored: Any) -> None:
+    node = start_ingest()
+    with Admin(node.url) as admin:
+        admin.create_topic("orders", partitions=4)
+    with Producer(node.url, linger_ms=500, acks="committed") as producer:
+        handles = [producer.send("orders", value(n), f"k{n % 7}") for n in range(1_000)]
+        delivered = [handle.result(timeout=30) for handle in handles]
+    rows = {row["message_id"]: row for row in node.inbox()}
+    assert len(rows) == 1_000
+    for n, one in enumerate(delivered):
+        row = rows[one.message_id]
+        assert one.message_id == f"{producer.producer_id}:{n}"
+        assert (row["partition"], row["stamp"]) == (one.partition, one.stamp)
+        assert (row["key"], row["key_format"], row["sequence"]) == (b"k%d" % (n % 7), 1, n)
+        if stored is not None:
+            assert (row["value_format"], row["value"]) == (stored[0], stored[1](n))
+
+
+def test_a_record_that_is_too_large_among_columns_is_given_up_alone(start_ingest: Start) -> None:
+    node = start_ingest()
+    with Admin(node.url) as admin:
+        admin.create_topic("orders", partitions=1, max_record_bytes=100)
+    producer = Producer(node.url, linger_ms=500)
+    handles = [producer.send("orders", b"v" * (300 if n == 150 else 5)) for n in range(300)]
+    with pytest.raises(TooLarge):
+        producer.close()
+    assert [n for n, handle in enumerate(handles) if handle.exception(timeout=10)] == [150]
+    assert [row["sequence"] for row in node.inbox()] == [n for n in range(300) if n != 150]
 
 
 def test_order_and_single_ids_survive_kills_of_the_node(start_ingest: Start) -> None:

@@ -6,16 +6,14 @@ from typing import Any
 
 import orjson
 
+from lakequeue.calling.effects import Reply
 from lakequeue.calling.nodes import Nodes
-from lakequeue.client.producing.record_accumulator import (
-    Limits,
-    Outgoing,
-    ProducerBatch,
-    RecordAccumulator,
-)
+from lakequeue.client.producing.outgoing import Outgoing
+from lakequeue.client.producing.produce_responses import Produced, read_produced
+from lakequeue.client.producing.producer_batch import ProducerBatch
+from lakequeue.client.producing.record_accumulator import Limits, RecordAccumulator
 from lakequeue.client.producing.routing import Shape, moved, parts_of
 from lakequeue.partitioner import partition_of
-from lakequeue.wire import ProduceAnswer
 
 NODES = Nodes([f"http://n{i}" for i in range(3)])
 
@@ -24,7 +22,7 @@ def batch(count: int, *, keyed: bool = True, partition: int | None = None) -> Pr
     box = RecordAccumulator("t", "p", Limits())
     for n in range(count):
         key = f"k{n}" if keyed else None
-        box.add(box.make("x" * 100, key, None, partition, None, None), 0.0)
+        box.add(Outgoing("t", "x" * 100, key, partition), 0.0)
     return box.take()
 
 
@@ -33,7 +31,8 @@ def shape(partitions: int = 12) -> Shape:
 
 
 def sent(part: ProducerBatch) -> list[dict[str, object]]:
-    records: list[dict[str, object]] = orjson.loads(part.body("p", None))["records"]
+    body = part.body("p", None, columns=False)
+    records: list[dict[str, object]] = orjson.loads(body.data)["records"]
     return records
 
 
@@ -56,11 +55,11 @@ def test_a_partition_goes_to_one_node_and_nothing_changes_its_place() -> None:
 
 def test_a_part_names_the_ids_that_the_whole_would_have() -> None:
     part = parts_of(batch(100), shape(), NODES)[0]
-    head = orjson.loads(part.body("p", 7))
+    head = orjson.loads(part.body("p", 7).data)
     assert "sequence" not in head
     assert (head["producer_id"], head["after"]) == ("p", 7)
     assert [r["message_id"] for r in sent(part)] == [f"p:{r.sequence}" for r in part.records]
-    assert orjson.loads(batch(3).body("p", None))["sequence"] == 0
+    assert orjson.loads(batch(3).body("p", None).data)["sequence"] == 0
     assert "message_id" not in sent(batch(3))[0]
 
 
@@ -71,18 +70,19 @@ def test_the_node_decides_about_a_key_and_the_client_where_there_is_none() -> No
     assert len(chosen) > 1
     assert chosen <= set(range(12))
     again = [r.chosen for part in keyless for r in part.records]
-    parts_of(ProducerBatch("t", [r for part in keyless for r in part.records]), shape(), NODES)
+    parts_of(ProducerBatch("t", [r for part in keyless for r in part.records], 0.0), shape(), NODES)
     assert [r.chosen for part in keyless for r in part.records] == again
     given = parts_of(batch(9, keyed=False, partition=5), shape(), NODES)
     assert [part.route for part in given] == ["t/5"]
 
 
 def test_an_answer_that_puts_a_key_elsewhere_shows_that_the_topic_has_grown() -> None:
-    def answer(partitions: int, **more: Any) -> ProduceAnswer:
+    def answer(partitions: int, **more: Any) -> Produced:
         records = [
-            {"partition": partition_of(f"k{n}".encode(), partitions), **more} for n in range(20)
+            {"partition": partition_of(f"k{n}".encode(), partitions), "message_id": None, **more}
+            for n in range(20)
         ]
-        return ProduceAnswer.model_validate({"records": records, "stamp": 1})
+        return read_produced(Reply(200, {}, orjson.dumps({"records": records, "stamp": 1})), 20)
 
     known = shape(4)
     assert not moved(batch(20), answer(4), known)

@@ -9,7 +9,7 @@ import pytest
 from ingest.commit.inbox_table import to_table
 from lakequeue.errors import TooLarge
 from lakequeue.partitioner import PARTITIONERS
-from queue_rules.produce.answers import answer_of
+from queue_rules.produce.answers import answer_of, minimal_answer_of
 from queue_rules.produce.dead_values import Parted, letter_headers, letter_id, parted
 from queue_rules.produce.rows import NO_PARTITION, Request
 from queue_rules.produce.validation import Limits, columns_of
@@ -48,6 +48,7 @@ def test_what_is_dead_becomes_a_part_of_its_own_and_the_answer_says_so_in_its_pl
     assert (dead.topic_id, dead.producer_epoch, dead.atomic) == ("id-a.dlq", 3, True)
     assert dead.rows.partitions == [PARTITIONERS["crc32"](key, 7) for key in (b"k1", b"k3")]
     assert (kept.rows.faulty, dead.rows.faulty) == (0, 2)
+    assert minimal_answer_of(found.parts, 9) is None
     answer = answer_of(found.parts, found.numbers, 9, None)["records"]
     assert [one.get("dead_letter_topic") for one in answer] == [None, "a.dlq", None, "a.dlq"]
     assert [one["message_id"] for one in answer[::2]] == ["p:40", "p:42"]
