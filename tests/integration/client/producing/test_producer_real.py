@@ -53,7 +53,7 @@ def test_records_arrive_as_sent(start_ingest: Start) -> None:
         (lambda n: b"\xff%d" % n, (0, lambda n: b"\xff%d" % n)),
         (lambda n: f"ä{n}", (1, lambda n: f"ä{n}".encode())),
         (lambda n: {"n": n}, (2, lambda n: b'{"n":%d}' % n)),
-        (lambda n: n % 2 and f"{n}" or None, None),
+        (lambda n: (n % 2 and f"{n}") or None, None),
     ],
     ids=["bytes", "text", "json", "mixed"],
 )

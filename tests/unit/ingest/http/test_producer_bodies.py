@@ -42,9 +42,7 @@ def batch_of(records: list[Outgoing], run: str | None = None) -> ProducerBatch:
 def test_columns_say_what_json_says(data: st.DataObject) -> None:
     value, key = data.draw(VALUES), data.draw(KEYS)
     placed = data.draw(st.sampled_from([st.none(), st.integers(0, 7)]))
-    records = [
-        Outgoing("t", data.draw(value), data.draw(key), data.draw(placed)) for _ in range(5)
-    ]
+    records = [Outgoing("t", data.draw(value), data.draw(key), data.draw(placed)) for _ in range(5)]
     records += [Outgoing("t", *_of(records[n % 5])) for n in range(COLUMNS_FROM)]
     batch = batch_of(records, data.draw(st.sampled_from([None, "run"])))
     if data.draw(st.booleans()):

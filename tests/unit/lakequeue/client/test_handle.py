@@ -162,7 +162,9 @@ def test_no_callback_and_no_wait_is_lost_in_a_race() -> None:
         begin.wait()
         for handle in handles:
             handle.add_done_callback(told.append)
-        assert {f.result().partition for f in as_completed(futures(handles), timeout=10)} == set(range(8))
+        assert {f.result().partition for f in as_completed(futures(handles), timeout=10)} == set(
+            range(8)
+        )
         thread.join()
         assert len(told) == 8
 
