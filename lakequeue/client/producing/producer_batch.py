@@ -10,7 +10,7 @@ import orjson
 
 from lakequeue.client.producing.outgoing import KEY, MORE, NO_DATA, OWN_ID, PLACED, Outgoing
 from lakequeue.records import Format
-from lakequeue.wire import ARROW_STREAM, JSON
+from lakequeue.wire import ARROW_STREAM, JSON, Consumed
 from lakequeue.wire.arrow_stream import Column, bytes_column, int_column, stream_of
 
 COLUMNS_FROM: Final = 64
@@ -33,6 +33,24 @@ class Body:
 def body_of(head: dict[str, Any], encoded: Sequence[bytes]) -> bytes:
     """A produce request in JSON: the envelope `head` (not empty), and the encoded records."""
     return orjson.dumps(head)[:-1] + b',"records":[' + b",".join(encoded) + b"]}"
+
+
+def whole_body(
+    records: Sequence[Outgoing],
+    producer_id: str,
+    after: int | None,
+    epoch: int | None,
+    consumed: Consumed | None,
+) -> bytes:
+    """A request for records of several topics, all or none."""
+    head: dict[str, Any] = {"producer_id": producer_id, "atomic": True}
+    if consumed is not None:
+        head["consumed"] = consumed.model_dump()
+    if epoch is not None:
+        head["producer_epoch"] = epoch
+    if after is not None:
+        head["after"] = after
+    return body_of(head, [r.on_the_wire(with_id=True, with_topic=True) for r in records])
 
 
 @dataclass(slots=True)

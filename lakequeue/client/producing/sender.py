@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.discovery import find
@@ -24,7 +24,7 @@ from lakequeue.client.producing.produce_responses import (
     read_produced,
     reason_of,
 )
-from lakequeue.client.producing.producer_batch import ProducerBatch, body_of
+from lakequeue.client.producing.producer_batch import ProducerBatch, whole_body
 from lakequeue.client.producing.record_accumulator import Ledger, Limits, RecordAccumulator
 from lakequeue.client.producing.record_options import HeadersIn, timing_of
 from lakequeue.client.producing.refused_records import about_record, index_at_fault, was_chosen
@@ -339,13 +339,7 @@ class Sender:
         """
         if self.fenced is not None:
             raise self.fenced
-        head: dict[str, Any] = {"producer_id": self.producer_id, "atomic": True}
-        if consumed is not None:
-            head["consumed"] = consumed.model_dump()
-        if self.epoch is not None:
-            head["producer_epoch"] = self.epoch
-        if self.last_stamp is not None:
-            head["after"] = self.last_stamp
+        body = whole_body(records, self.producer_id, self.last_stamp, self.epoch, consumed)
         policy = CallPolicy(self._delivery_timeout_s)
         yield from find(self.nodes, "ingest", self._now)
         # A round of which nothing comes out counts as well, and has no topic to go by.
@@ -356,7 +350,7 @@ class Sender:
                     "POST",
                     "/v1/records",
                     {"wait": "ordered", "timeout_ms": _ORDER_TIMEOUT_MS},
-                    body_of(head, [r.on_the_wire(with_id=True, with_topic=True) for r in records]),
+                    body,
                     headers=span.request_headers(),
                 )
                 answer = yield from call(route, request, self._now, policy)
