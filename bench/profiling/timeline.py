@@ -49,10 +49,10 @@ class Stations(NamedTuple):
 STAGES = (
     ("sent → group closed", "the client's batch, HTTP, parsing, waiting for the group before"),
     ("group closed → acknowledged table", "Parquet, fsync, commit into the inbox"),
-    ("inbox → batch begins", "notification, Spark's trigger, planning, reading the inbox"),
+    ("inbox → batch begins", "the batch before it, notification, the source, reading the inbox"),
     ("numbering", "deduplication, sorting, offsets"),
     ("writing", "values copied into log files, Parquet, fsync"),
-    ("committing", "the commit of `log`, fsync"),
+    ("committing", "what is left of Spark's planning, the commit of `log`, fsync"),
     ("log → received", "notification, tail, JSON, HTTP, the client"),
 )
 

@@ -16,7 +16,8 @@ from jobs.rows.projected_rows import ProjectedBatch
 from lakequeue.clock import Micros
 from lakequeue.records import Offset, ShardName, Stamp, TopicId, TopicPartition, Version
 from lakequeue.tracing.context import TraceContext
-from queue_tables.delta.actions import Add
+from queue_tables.delta.actions import Action, Add, Txn
+from queue_tables.schema.marks import ORDER_TXN, WATERMARKS, offset_mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,17 @@ class BatchAccumulator:
         self.ordered += len(ordered.survivors)
         self.duplicates += len(ordered.duplicates)
         self.refused += len(ordered.refused)
+
+    def actions(self, number: int) -> list[Action]:
+        """What its commit says: rows and the watermarks they move. `number`: of the batch."""
+        offsets, watermarks = self.next_offsets.items(), self.watermarks.items()
+        return [
+            *self.adds,
+            Txn(ORDER_TXN, number),
+            *(Txn(offset_mark(p.topic_id, p.partition), int(offset)) for p, offset in offsets),
+            *(Txn(WATERMARKS.name(shard), int(stamp)) for shard, stamp in watermarks),
+            *(Txn(name, value) for name, value in self.marks.items()),
+        ]
 
     def done(self, version: Version, committing_s: float) -> Done:
         """It is committed, as `version` of `log`."""

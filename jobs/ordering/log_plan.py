@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +55,13 @@ def log_plan(
         "out_file": pa.array([f"{n:05d}" for n in range(files)]).take(pa.array(out_file)),
     }
     return pa.table(columns, schema=PLAN)
+
+
+def by_file(plan: pa.Table) -> list[pa.Table]:
+    """The rows of each file."""
+    labels = plan["out_file"].to_numpy(zero_copy_only=False)
+    begins = [0, *(np.flatnonzero(labels[1:] != labels[:-1]) + 1).tolist(), len(labels)]
+    return [plan.slice(begin, end - begin) for begin, end in pairwise(begins)]
 
 
 def places_in(plan: pa.Table, rows: pa.Table) -> npt.NDArray[np.int64]:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +24,7 @@ from jobs.ordering.file_faults import (
     with_verdicts,
 )
 from jobs.ordering.id_index import Staged
-from jobs.ordering.log_plan import log_plan
+from jobs.ordering.log_plan import by_file, log_plan
 from jobs.ordering.numbering import Ordered, order
 from jobs.ordering.order_piece import Cuts, Piece, prepared, try_control, writing_trial
 from jobs.ordering.order_state import OrderState, order_number
@@ -38,18 +37,15 @@ from lakequeue.clock import WallClock, wall_micros
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import (
     Epoch,
-    Offset,
-    Partition,
     ShardName,
     Stamp,
-    TopicPartition,
     Version,
 )
 from lakequeue.steps import Step, reach
 from lakequeue.tracing.spans import MOST_LINKS
-from queue_tables.delta.actions import Action, Add, Txn
+from queue_tables.delta.actions import Add, Txn
 from queue_tables.log.writer import SourceFiles, render_log_files, write_log_files
-from queue_tables.schema.marks import ORDER_TXN, WATERMARKS, offset_mark
+from queue_tables.schema.marks import ORDER_TXN
 
 log = structlog.get_logger("order")
 
@@ -62,6 +58,10 @@ WriteFiles = Callable[[str, pa.Table], list[Add]]
 
 ReadPart = Callable[[], tuple[pa.Table, SourceFiles | None]]
 """-> rows (`SENT`), and the inbox files that were read with them"""
+Told = Callable[[Done], object]
+"""Is told of a batch that is committed, if it is not the last one"""
+CommitBatch = Callable[[Told], Done | None]
+"""Commits what was prepared; None: there is nothing"""
 ChooseWriter = Callable[[pa.Table], WriteFiles | None]
 """(projected rows) -> what writes their log files; None: this process"""
 
@@ -79,6 +79,8 @@ class OrderTerm:
         self._rejects = RejectsTable(state.root)
         self._wall = wall
         self._counter = 0
+        self._turn = 0
+        """Rises with each batch that is prepared, and each that is committed."""
         self._plan: dict[ShardName, Stamp] | None = None
         self._unpassed = Unpassed(self._rejects)
         self._blocked: dict[ShardName, BlockedShard] = {}
@@ -116,10 +118,7 @@ class OrderTerm:
         return self.process_parts([lambda: (sent, sources)], lambda _rows: write)
 
     def process_parts(
-        self,
-        parts: Sequence[ReadPart],
-        write: ChooseWriter,
-        told: Callable[[Done], None] = lambda _: None,
+        self, parts: Sequence[ReadPart], write: ChooseWriter, told: Told = lambda _: None
     ) -> Done | None:
         """The same for a cut whose rows are read in `parts`, in cut order: one is held at a time.
 
@@ -129,26 +128,49 @@ class OrderTerm:
         A cut of one part that fails for what is in it becomes several batches: whatever does not
         fail is committed, and `told`, before rows are searched. The last one is returned.
         """
-        if len(parts) > 1 or self._plan is not None:
-            return self._process(parts, write)
-        store = self._state.root.store
-        try:
-            return self._process(parts, write, lambda rows: cuts_of(rows, store))
-        except Divisible as failed:
-            return self._in_turn(failed, told)
+        return self.prepare(parts, write)(told)
 
-    def _in_turn(self, failed: Divisible, told: Callable[[Done], None]) -> Done | None:
+    def prepare(self, parts: Sequence[ReadPart], write: ChooseWriter) -> CommitBatch:
+        """All of `process_parts` that comes before its first commit; what is returned does the
+        rest, or all of it anew if another batch came in between. If it is dropped, files are left
+        that no commit names.
+        """
+        turn = self._turn = self._turn + 1
+        commit = self._prepared(parts, write)
+
+        def in_turn(told: Told) -> Done | None:
+            if self._turn != turn:
+                return self.process_parts(parts, write, told)
+            self._turn += 1
+            return commit(told)
+
+        return in_turn
+
+    def _prepared(self, parts: Sequence[ReadPart], write: ChooseWriter) -> CommitBatch:
+        if len(parts) > 1 or self._plan is not None:
+            accumulator = self._pieces(parts, write)
+        else:
+            store = self._state.root.store
+            try:
+                accumulator = self._pieces(parts, write, lambda rows: cuts_of(rows, store))
+            except Divisible as failed:
+                return partial(self._in_turn, failed)
+        return lambda _told: self._committed(accumulator)
+
+    def _in_turn(self, failed: Divisible, told: Told) -> Done | None:
         """Its parts, each as a batch of its own, in cut order."""
         done: Done | None = None
         for rows in failed.slices():
             if done is not None:
                 told(done)
-            done = self._process([partial(_read_before, rows, failed.sources)], lambda _rows: None)
+            part = partial(_read_before, rows, failed.sources)
+            done = self._committed(self._pieces([part], lambda _rows: None))
         return done
 
-    def _process(
+    def _pieces(
         self, parts: Sequence[ReadPart], write: ChooseWriter, cuts: Cuts | None = None
-    ) -> Done | None:
+    ) -> BatchAccumulator | None:
+        """All parts, numbered and written; None if there is nothing to commit."""
         state = self._state
         accumulator = BatchAccumulator(Staged(state.index), self._wall())
         blocked_before = set(self._blocked)
@@ -165,6 +187,12 @@ class OrderTerm:
         if not accumulator.rows:
             return None
         reach(Step.ORDER_DATA_WRITTEN)
+        return accumulator
+
+    def _committed(self, accumulator: BatchAccumulator | None) -> Done | None:
+        if accumulator is None:
+            return None
+        state = self._state
         began = time.perf_counter()
         self._commit_rejects(accumulator)
         self._commit(accumulator)
@@ -204,14 +232,6 @@ class OrderTerm:
         return len(self._blocked) < len(before)
 
     # -- the parts --------------------------------------------------------------------------------
-
-    def _next_offsets(self, batch: ProjectedBatch) -> dict[TopicPartition, Offset]:
-        seen = np.unique(batch.topic.astype(np.int64) << 32 | batch.partition)
-        partitions = [
-            TopicPartition(batch.topics[int(key) >> 32], Partition(int(key) & 0xFFFFFFFF))
-            for key in seen
-        ]
-        return self._state.next_offsets(partitions)
 
     def _piece(
         self,
@@ -282,7 +302,7 @@ class OrderTerm:
         state = self._state
         batch = ProjectedBatch.of(rows)
         accumulator.topics |= state.rules([t for t in batch.topics if t not in accumulator.topics])
-        offsets = {**self._next_offsets(batch), **accumulator.next_offsets}
+        offsets = {**state.next_offsets(batch.places()), **accumulator.next_offsets}
         marks = {**state.log.txns, **accumulator.marks} if accumulator.marks else state.log.txns
         ordered = order(batch, accumulator.ids, offsets, accumulator.topics, marks)
         accumulator.tried = (rows, batch, ordered)
@@ -364,27 +384,14 @@ class OrderTerm:
             return write(uri, plan)
         if files == 1:
             return write_log_files(uri, plan, sources=sources)
-        labels = plan["out_file"].to_numpy(zero_copy_only=False)
-        begins = [0, *(np.flatnonzero(labels[1:] != labels[:-1]) + 1).tolist(), len(labels)]
-        parts = [plan.slice(begin, end - begin) for begin, end in pairwise(begins)]
-        written = self._pool.map(lambda part: write_log_files(uri, part, sources=sources), parts)
+        written = self._pool.map(
+            lambda part: write_log_files(uri, part, sources=sources), by_file(plan)
+        )
         return [add for adds in written for add in adds]
 
     def _commit(self, accumulator: BatchAccumulator) -> None:
         """Rows and the watermarks they move, at once."""
-        actions: list[Action] = [
-            *accumulator.adds,
-            Txn(ORDER_TXN, order_number(self.epoch, self._counter)),
-            *(
-                Txn(offset_mark(p.topic_id, p.partition), int(offset))
-                for p, offset in accumulator.next_offsets.items()
-            ),
-            *(
-                Txn(WATERMARKS.name(shard), int(stamp))
-                for shard, stamp in accumulator.watermarks.items()
-            ),
-            *(Txn(name, value) for name, value in accumulator.marks.items()),
-        ]
+        actions = accumulator.actions(order_number(self.epoch, self._counter))
         info = {"epoch": self.epoch, "counter": self._counter, "rows": accumulator.ordered}
         fenced_commit(self._state.log, actions, info, self.epoch)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -176,17 +176,25 @@ class OrderJob(StreamingJob):
 
     def process(self, spark: SparkSession, parts: Sequence[Part]) -> bool:
         """Order one cut, and ring."""
+        return self.prepare(spark, parts)()
+
+    def prepare(self, spark: SparkSession, parts: Sequence[Part]) -> Callable[[], bool]:
+        """Number and write a cut; what is returned commits it, and rings."""
         began = time.perf_counter()
         with self._lock:
             term = self._begun()
             held = term.blocked
-            done = term.process_parts(
-                parts, partial(self._writer, spark), lambda part: self._tell(part, began)
-            )
-            waits = term.blocked != held
-        if done is not None:
-            self._tell(done, began)
-        return waits
+            commit = term.prepare(parts, partial(self._writer, spark))
+
+        def ready() -> bool:
+            with self._lock:
+                done = commit(lambda part: self._tell(part, began))
+                waits = term.blocked != held
+            if done is not None:
+                self._tell(done, began)
+            return waits
+
+        return ready
 
     def _tell(self, done: Done, began: float) -> None:
         if self._notifier is not None:

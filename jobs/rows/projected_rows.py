@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakequeue.errors import CorruptTable
-from lakequeue.records import ShardName, Stamp, TopicId
+from lakequeue.records import Partition, ShardName, Stamp, TopicId, TopicPartition
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 
@@ -63,6 +63,14 @@ class ProjectedBatch:
 
     def __len__(self) -> int:
         return len(self.stamp)
+
+    def places(self) -> list[TopicPartition]:
+        """The partitions of its rows."""
+        seen = np.unique(self.topic.astype(np.int64) << 32 | self.partition)
+        return [
+            TopicPartition(self.topics[int(key) >> 32], Partition(int(key) & 0xFFFFFFFF))
+            for key in seen
+        ]
 
     @staticmethod
     def of(projected: pa.Table) -> ProjectedBatch:

@@ -17,6 +17,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -87,6 +88,10 @@ class StreamingJob(ABC):
     @abstractmethod
     def process(self, spark: SparkSession, parts: Sequence[Part]) -> bool | None:
         """One batch, in parts that are read when they are called for; see `ProcessBatch`."""
+
+    def prepare(self, spark: SparkSession, parts: Sequence[Part]) -> Callable[[], bool | None]:
+        """All of a batch that nobody sees, before Spark runs it; what is returned does the rest."""
+        return partial(self.process, spark, parts)
 
     def warnings(self) -> list[str]:
         """What waits for a person, while the job goes on."""

@@ -42,7 +42,10 @@ Part = Callable[[], ReadRows]
 ProcessBatch = Callable[[SparkSession, Sequence[Part]], bool | None]
 """Called with the parts of a batch, nearly always one, in cut order. True: the term says something
 new (of shards that wait), which the source has to know before it cuts the next batch."""
-
+Ready = Callable[[], bool | None]
+"""Does what is left of a batch; returns as `ProcessBatch`."""
+PrepareBatch = Callable[[SparkSession, Sequence[Part]], Ready]
+"""Does of a batch what may come before Spark runs it."""
 MakeFrame = Callable[[], DataFrame]
 OnBatch = Callable[[MakeFrame, int], None]
 """(makes the frame of the batch, its number)"""
@@ -51,15 +54,23 @@ OnBatch = Callable[[MakeFrame, int], None]
 class ShardQuery:
     """One query, and the channel to its source."""
 
-    def __init__(self, spark: SparkSession, options: SourceOptions, process: ProcessBatch) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: SourceOptions,
+        process: ProcessBatch,
+        prepare: PrepareBatch | None = None,
+    ) -> None:
+        """`prepare`: what may be done before Spark runs a batch, while it plans it."""
         self._spark = spark
         self._options = options
         self._process = process
         self._store = open_store(options.root)
-        self._source = DriverEnd(options.folder, options.kind, self._read_ahead)
-        name = f"{options.kind}-read-ahead"
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._ahead: tuple[int, Future[ReadRows]] | None = None
+        self._prepare = prepare or (lambda spark, parts: partial(process, spark, parts))
+        self._source = DriverEnd(options.folder, options.kind, self._begin_ahead)
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"{options.kind}-ahead")
+        self._ahead: tuple[int, Future[Ready | None]] | None = None
+        """The newest batch that the source has told of, by number."""
         self._query: StreamingQuery | None = None
         self._checkpoint = options.folder
         self._available_now = False
@@ -102,6 +113,7 @@ class ShardQuery:
         self._source.tell(None)
         self._batch.acquire()
         self._source.close()
+        self._worker.shutdown(cancel_futures=True)
 
     def _run(self) -> None:
         name = f"await-{self._options.kind}"
@@ -164,29 +176,43 @@ class ShardQuery:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime="0 seconds").start()
 
-    def _parts(self, make_frame: MakeFrame, number: int) -> list[Part]:
+    def _parts(self, make_frame: MakeFrame, noted: list[BatchManifest] | None) -> list[Part]:
         """The parts of a batch: of a small one, and of a write in pieces, each is read here, when
         it is called for; any other is read by Spark's tasks, now."""
-        noted = self._source.batch(number)
         if noted is None:
             rows = make_frame().toArrow()
             return [lambda: (rows, SourceFiles(self._store))] if rows.num_rows else []
         if len(noted) == 1:
             # A failure to read is Spark's to meet, before the batch counts as begun.
-            ahead, self._ahead = self._ahead, None
-            if ahead is not None and ahead[0] == number:
-                read = ahead[1].result()
-            else:
-                read = self._read(noted[0], whole=True)
+            read = self._read(noted[0], whole=True)
             return [lambda: read] if read[0].num_rows else []
         whole = self._options.max_batch_bytes <= self._options.driver_batch_bytes
         return [partial(self._read, piece, whole=whole) for piece in noted]
 
-    def _read_ahead(self, number: int, pieces: list[BatchManifest] | None) -> None:
-        """Read a batch while Spark plans it. It begins when the one before it has ended."""
+    def _begin_ahead(self, number: int, pieces: list[BatchManifest] | None) -> None:
+        """Read and prepare a batch while Spark plans it; the one before it has ended."""
         self._ahead = None
         if pieces is not None and len(pieces) == 1:
-            self._ahead = number, self._reader.submit(self._read, pieces[0], whole=True)
+            self._ahead = number, self._worker.submit(self._prepared, pieces[0])
+
+    def _prepared(self, noted: BatchManifest) -> Ready | None:
+        """What is left to do when Spark runs it; None: it has no rows."""
+        read = self._read(noted, whole=True)
+        if not read[0].num_rows:
+            return None
+        try:
+            return self._prepare(self._spark, [lambda: read])
+        except Exception as error:  # noqa: BLE001 -- raised when the batch counts as begun
+            return partial(_raise, error)
+
+    def _ready(self, make_frame: MakeFrame, number: int) -> Ready | None:
+        """The same of a batch that Spark runs."""
+        noted = self._source.batch(number)
+        ahead, self._ahead = self._ahead, None
+        if noted is not None and ahead is not None and ahead[0] == number:
+            return ahead[1].result()
+        parts = self._parts(make_frame, noted)
+        return partial(self._process, self._spark, parts) if parts else None
 
     def _read(self, noted: BatchManifest, *, whole: bool) -> ReadRows:
         """The rows of these files; with `whole` keys and values of the inbox, too."""
@@ -204,13 +230,13 @@ class ShardQuery:
         ), sources
 
     def _on_batch(self, make_frame: MakeFrame, number: int) -> None:
-        parts = self._parts(make_frame, number)
+        ready = self._ready(make_frame, number)
         self.rehearsed.set()
-        if not parts:
+        if ready is None:
             return  # the rehearsal
         with self._batch:
             try:
-                if self._process(self._spark, parts):
+                if ready():
                     self.tell()
             except BaseException as error:
                 # Spark wraps it in text; the process has to know which error it was.
@@ -251,6 +277,10 @@ class _BatchFunction:
         """Which interface this is."""
 
         implements = (f"{_SOURCES}.PythonForeachBatchFunction",)
+
+
+def _raise(error: Exception) -> bool:
+    raise error
 
 
 def _frame_of(frame: Any, spark: SparkSession) -> DataFrame:

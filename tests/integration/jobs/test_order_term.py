@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 
@@ -196,3 +197,32 @@ def test_an_atomic_request_is_in_one_version_and_not_interleaved(
     for offsets in by_request.values():
         assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
     assert {len(times) for times in versions.values()} == {1}
+
+
+def test_a_prepared_batch_is_judged_anew_if_another_came_in_between(root: QueueRoot) -> None:
+    topic_id = new_topic(root, partitions=1)
+    inbox = Inbox(root, "n")
+    orderer = Orderer(root, 1)
+    batches = []
+    for n, name in enumerate(("a", "b")):
+        inbox.commit(BASE + n, [{"topic_id": topic_id, "value": b"v", "message_id": name}])
+        parts = [partial(orderer.read, piece) for piece in orderer.cut()]
+        batches.append(orderer.term.prepare(parts, lambda _rows: None))
+    first, second = batches
+    assert log_rows(root) == [], "nobody sees what is prepared"
+    done = [commit(lambda _part: None) for commit in (first, second, second, first)]
+    assert [one and one.ordered for one in done] == [1, 1, None, None]
+    assert [row["message_id"] for row in log_rows(root)] == ["a", "b"]
+    judge(root)
+
+
+def test_a_prepared_batch_that_nobody_commits_counts_for_nothing(root: QueueRoot) -> None:
+    topic_id = new_topic(root, partitions=1)
+    inbox = Inbox(root, "n")
+    orderer = Orderer(root, 1)
+    inbox.commit(BASE, [{"topic_id": topic_id, "value": b"v", "message_id": "a"}])
+    parts = [partial(orderer.read, piece) for piece in orderer.cut()]
+    orderer.term.prepare(parts, lambda _rows: None)
+    assert orderer.term.process_parts(parts, lambda _rows: None) is not None
+    assert [row["message_id"] for row in log_rows(root)] == ["a"]
+    judge(root)
