@@ -103,11 +103,15 @@ class NotificationListener:
         """Let a `wait` return now, as if a notification had arrived (to stop its thread, say)."""
         self._rung.set()
 
-    def close(self) -> None:
-        """Stop listening."""
+    def end(self) -> None:
+        """Hear nothing any longer; does not wait."""
         self._closing.set()
         self._changed.set()
         self._rung.set()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self.end()
         if self._thread.is_alive():
             self._thread.join()
 

@@ -28,7 +28,7 @@ from jobs.ordering.log_plan import by_file, log_plan
 from jobs.ordering.numbering import Ordered, order
 from jobs.ordering.order_piece import Cuts, Piece, prepared, try_control, writing_trial
 from jobs.ordering.order_state import OrderState, order_number
-from jobs.ordering.reject_rows import RejectRows, told_of
+from jobs.ordering.reject_rows import RejectRows
 from jobs.ordering.rejects import RejectsTable, fenced_commit
 from jobs.ordering.unpassed import Unpassed, reaches
 from jobs.rows.projected_rows import SENT, ProjectedBatch, above, unfold
@@ -320,8 +320,8 @@ class OrderTerm:
         batch, ordered = self._numbered(accumulator, rows)
         numbered = time.perf_counter()
         adds = self._write(accumulator, batch, ordered, sources, write)
-        told = told_of(batch, ordered, accumulator.topics, accumulator.now, accumulator.recorded)
-        rejects = RejectRows(self._state.root.store, sources, accumulator.now).files(told)
+        making = RejectRows(self._state.root.store, sources, accumulator.now)
+        rejects = making.files_of(batch, ordered, accumulator.topics, accumulator.recorded)
         written = time.perf_counter()
         return Piece(batch, ordered, adds, rejects, numbered - began, written - numbered)
 

@@ -97,6 +97,18 @@ class RejectRows:
         self._store, self._sources, self._now = store, sources, now
         self._partition = {"hour": hour_of(now)}
 
+    def files_of(
+        self,
+        batch: ProjectedBatch,
+        ordered: Ordered,
+        topics: Mapping[TopicId, TopicRule],
+        recorded: Mapping[Key, str | None],
+    ) -> list[Rendered]:
+        """The files of a batch. Most have none, and a row of none would cost as much as one."""
+        if not (len(ordered.refused) or len(ordered.duplicates)):
+            return []
+        return self.files(told_of(batch, ordered, topics, self._now, recorded))
+
     def files(self, told: pa.Table) -> list[Rendered]:
         """The files, not stored yet. Raises what no row is to blame for, and storage errors."""
         if not told.num_rows:

@@ -214,6 +214,7 @@ class Leader:
             self.failed.set()
 
     def _lead(self) -> None:
+        self._standby_listener.end()  # it would hear its own notifications
         epoch = self._mended(self._begin)
         if epoch is None:
             return

@@ -42,6 +42,8 @@ _OURS_ALONE = {
     # makes for a plan would run for no row, and costs a sixth of the JVM's work in a batch.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.ui.explainMode": "simple",
+    # Batches that nobody will look up: of a thousand, the oldest are sought at each new one.
+    "spark.sql.ui.retainedExecutions": "10",
 }
 """Not for a session in which others ask as well."""
 
