@@ -128,10 +128,10 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         query = query_parameters(wire.PollQuery)
         member = _member(node, path)
         groups.send_away(member)
+        events = _wants(BATCH)
+        member.columns = not events and _wants(wire.ARROW_STREAM)
         limit = min(query.max, settings.max_poll_records)
-        steps = polled(
-            node, groups, metrics, member, limit, query, hung_up(), events=_wants_events(BATCH)
-        )
+        steps = polled(node, groups, metrics, member, limit, query, hung_up(), events=events)
         return waiting(steps)
 
     @app.get(
@@ -143,7 +143,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         member = _member(node, path)
         last = request.headers.get("Last-Event-ID")
         call = request.environ.get(wsgi.CALL) or Unlimited()
-        as_event = event_of if _wants_events(ONE) else None
+        as_event = event_of if _wants(ONE) else None
         stream = event_stream(node, groups, member, last, call, metrics, as_event)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return in_pieces(stream, wire.SSE, headers)
@@ -224,7 +224,7 @@ def _queue_verbs(
             asked,
             hung_up(),
             tells_of_new(),
-            events=_wants_events(BATCH),
+            events=_wants(BATCH),
         )
         return waiting(steps)
 
@@ -311,7 +311,7 @@ def _browse(app: OpenAPI, browse: Browse) -> None:
     def page(path: TopicPath) -> Response:
         # Not through pydantic: values are JSON already.
         found = browse.page(path.topic, query_parameters(wire.BrowseQuery))
-        if _wants_events(BATCH):
+        if _wants(BATCH):
             after = {"Lakequeue-Next-Offset": str(found.next_offset)}
             return Response(batch_of(found.records), headers=after, content_type=BATCH)
         return json_answer(vars(found))
@@ -358,7 +358,7 @@ def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
         return document()
 
 
-def _wants_events(media_type: str) -> bool:
+def _wants(media_type: str) -> bool:
     return wants(request.headers.get("Accept"), media_type)
 
 

@@ -53,7 +53,9 @@ class Native:
             request.caller.must(Right.CONSUME, Kind.TOPIC, topic)
             request.also.append((Right.CONSUME, Kind.TOPIC, topic))
         asked = valid(wire.PollQuery, query, texts=True)
-        events = wants(_accept_of(request.headers), BATCH)
+        accept = _accept_of(request.headers)
+        events = wants(accept, BATCH)
+        member.columns = not events and wants(accept, wire.ARROW_STREAM)
         request.headers, request.body = [], b""
         limit = min(asked.max, self._node.settings.consumer.max_poll_records)
         if member.request.mode == "queue":

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from consumer_service.members import Member
 from consumer_service.ownership.modes import Mode
 from consumer_service.polls.traces import handed_out
-from lakequeue.wire import AckAnswer, AckRequest, SettleAnswer
+from consumer_service.reading.columns import InColumns
+from lakequeue.wire import ARROW_STREAM, AckAnswer, AckRequest, SettleAnswer
 from lakequeue.wire.cloud_events import BATCH, batch_of
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
@@ -22,7 +23,8 @@ Settling = Steps[AckAnswer] | Steps[SettleAnswer]
 class Answered(Protocol):
     """The records of one answer."""
 
-    records: list[dict[str, Any]]
+    records: Any
+    """Dictionaries, or `InColumns`."""
     number: int
     """Number of the poll, of those that say which answer they follow."""
 
@@ -95,13 +97,16 @@ def answer_of(
     """What leaves with these records, `beside` with them. If nobody gets it, they come again.
 
     `count` is told the group, how many they are, and their bytes. `seconds`: since it was asked.
-    `events`: as CloudEvents, and of `beside` only the number of the poll, in a header.
+    `events`: as CloudEvents, and of `beside` only the number of the poll, in a header. `InColumns`
+    leave as an Arrow stream.
     """
     if events:
         number = [("Lakequeue-Poll", str(beside["poll"]))] if "poll" in beside else []
         answer = Answer(200, batch_of(delivered.records), BATCH, number)
+    elif delivered.records and isinstance(delivered.records, InColumns):
+        answer = Answer(200, delivered.records.stream(beside), ARROW_STREAM)
     else:
-        answer = json_of({"records": delivered.records, **beside})
+        answer = json_of({"records": list(delivered.records), **beside})
     handed_out(member.group, delivered.records, seconds)
     count(member.group, len(delivered.records), len(answer.body))
     if delivered.records:

@@ -20,7 +20,8 @@ LOOK_EVERY_S = 1.0
 class Found(Protocol):
     """What one look has found."""
 
-    records: list[dict[str, Any]]
+    records: Any
+    """However many there are; falsy if there are none."""
     more: bool
     """There is more to look at, even if nothing was found."""
 

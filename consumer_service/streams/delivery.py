@@ -14,6 +14,7 @@ from consumer_service.members import Member
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.polls.matching import find_matching
 from consumer_service.polls.waiting import begin, turn_of, wait_for_records
+from consumer_service.reading.columns import InColumns, Part, part_of
 from consumer_service.reading.encode import delivered as delivered_records
 from consumer_service.reading.encode import records_of, unreadable_among
 from consumer_service.reading.runs import prefix_within
@@ -30,6 +31,8 @@ from serving.front.parking import BLOCKS, Steps
 READ_AHEAD_ROWS = 20_000
 READ_AHEAD_BYTES = 8 << 20
 """What one read from the files brings: several polls' worth, kept beside the cursor."""
+COLUMNS_FROM = 256
+"""If so many records wait, a client that takes columns gets them: of few, JSON is cheaper."""
 AT_HAND_BYTES = 256 << 10
 """An event loop makes answers up to this by itself; a thread makes larger ones."""
 
@@ -38,7 +41,7 @@ AT_HAND_BYTES = 256 << 10
 class StreamPollResult:
     """The records of one answer, and where each partition stood before it."""
 
-    records: list[dict[str, Any]] = field(default_factory=list)
+    records: list[dict[str, Any]] | InColumns = field(default_factory=list)
     before: list[tuple[OwnedPartition, int, int]] = field(default_factory=list)
     """(partition, epoch, delivered position before this answer)."""
     number: int = 0
@@ -53,8 +56,7 @@ class StreamPollResult:
             for owned, epoch, _ in self.before
             if told.get(place := (owned.topic, int(owned.key.partition))) != epoch
         }
-        if over:
-            self.records = [r for r in self.records if (r["topic"], r["partition"]) not in over]
+        self._drop(over)
 
     def leave_paused(self) -> None:
         """Drop what was paused while other partitions were looked through."""
@@ -63,8 +65,24 @@ class StreamPollResult:
             StreamPollResult(before=[(owned, epoch, position)]).take_back()
             self.before.remove((owned, epoch, position))
             over.add((owned.topic, int(owned.key.partition)))
-        if over:
+        self._drop(over)
+
+    def _drop(self, over: set[tuple[str, int]]) -> None:
+        if isinstance(self.records, InColumns):
+            self.records = self.records.without(over)
+        elif over:
             self.records = [r for r in self.records if (r["topic"], r["partition"]) not in over]
+
+    def add(self, found: list[dict[str, Any]] | Part) -> None:
+        """What a partition gives. If a part cannot leave in columns, none does."""
+        if isinstance(found, Part):
+            if isinstance(self.records, InColumns):
+                self.records.parts.append(found)
+                return
+            found = list(InColumns([found]))
+        if isinstance(self.records, InColumns):
+            self.records = list(self.records)
+        self.records += found
 
     def take_back(self) -> None:
         """Nobody got the answer: deliver the same again."""
@@ -79,7 +97,7 @@ class StreamPollResult:
 class _Taken:
     """What one partition gives to an answer."""
 
-    records: list[dict[str, Any]]
+    records: list[dict[str, Any]] | Part
     bytes: int
     epoch: int
     before: int
@@ -188,13 +206,16 @@ class Delivery:
     ) -> None:
         left_bytes = self._max_poll_bytes
         stopped: UndecodableRecord | None = None
+        columns = member.columns and max_records >= COLUMNS_FROM and self._is_much(mine)
+        if columns:
+            delivered.records = InColumns()
         for owned in mine:
             left = max_records - len(delivered.records)
             if left <= 0 or left_bytes <= 0:
                 break
             at = owned.cursor.delivered
             try:
-                taken = self._take(owned, member, left, left_bytes)
+                taken = self._take(owned, member, left, left_bytes, columns=columns)
             except UndecodableRecord as error:
                 stopped = error  # other partitions go on
                 continue
@@ -203,13 +224,26 @@ class Delivery:
                 delivered.more |= owned.cursor.delivered > at
                 continue
             delivered.before.append((owned, taken.epoch, taken.before))
-            delivered.records += taken.records
+            delivered.add(taken.records)
             left_bytes -= taken.bytes
         if stopped is not None and not (delivered.records or delivered.more):
             raise stopped
 
+    def _is_much(self, mine: list[OwnedPartition]) -> bool:
+        """Whether so many records wait that it pays to send columns."""
+        count = 0
+        for owned in mine:
+            count += max(0, self._tailer.end(owned.where) - owned.cursor.delivered)
+        return count >= COLUMNS_FROM
+
     def _take(
-        self, owned: OwnedPartition, member: Member, max_rows: int, max_bytes: int
+        self,
+        owned: OwnedPartition,
+        member: Member,
+        max_rows: int,
+        max_bytes: int,
+        *,
+        columns: bool = False,
     ) -> _Taken | None:
         """Move the cursor over the next rows of a partition, if it may be delivered now."""
         if owned.paused or not owned.delivers:
@@ -218,10 +252,12 @@ class Delivery:
         taken: _Taken | None = None
         if owned.cursor.delivered < self._tailer.end(owned.where):
             with owned.fetching:
-                if predicate is None and owned.read_ahead() is None:
+                if predicate is None and not columns and owned.read_ahead() is None:
                     taken = self._take_cut(owned, member, max_rows, max_bytes)
                 if taken is None:
-                    taken = self._take_next(owned, member, max_rows, max_bytes, predicate)
+                    taken = self._take_next(
+                        owned, member, max_rows, max_bytes, predicate, columns=columns
+                    )
         if predicate is not None or (owned.cursor.passes and not member.request.gapless):
             self._on_passed(owned)
         return taken
@@ -244,6 +280,8 @@ class Delivery:
         max_rows: int,
         max_bytes: int,
         predicate: Condition | None,
+        *,
+        columns: bool = False,
     ) -> _Taken | None:
         epoch, position = owned.epoch, owned.cursor.delivered
         try:
@@ -251,7 +289,7 @@ class Delivery:
         except OffsetOutOfRange as expired:
             with owned.lock:
                 owned.cursor.skip_to(self._resume_at(owned, member, position, expired))
-            return self._take_next(owned, member, max_rows, max_bytes, predicate)
+            return self._take_next(owned, member, max_rows, max_bytes, predicate, columns=columns)
         if following == position:
             return None
         alive = None if rows is None else not_expired(rows, wall_micros())
@@ -262,6 +300,10 @@ class Delivery:
             among = [] if alive is None else alive["offset"].to_pylist()
         if not self._leave(owned, member, epoch, position, following, among) or alive is None:
             return None
+        place = (owned.topic, int(owned.key.partition))
+        part = part_of(place, epoch, alive) if columns else None
+        if part is not None:
+            return _Taken(part, alive.nbytes, epoch, position)
         records = records_of(alive, epoch)
         if any(UNDECODABLE in record for record in records):
             self._on_undecodable(member.group, records)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from binascii import a2b_base64
+from binascii import a2b_base64, b2a_base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -125,7 +125,15 @@ class Record:
 
     def document(self) -> dict[str, Any]:
         """All of it as JSON types; bytes as `key_base64` and `value_base64`."""
-        return {name: value for name, value in self._raw.items() if name != "receipt"}
+        found: dict[str, Any] = {}
+        for name, value in self._raw.items():
+            if isinstance(value, bytes):
+                found[f"{name}_base64"] = b2a_base64(value, newline=False).decode()
+            elif name != "receipt":
+                found[name] = value
+        if "headers" in found:
+            found["headers"] = found["headers"] or []
+        return found
 
     def __repr__(self) -> str:
         name = type(self).__name__

@@ -17,6 +17,7 @@ from lakequeue.calling.effects import Now, Request, Script, Wait
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.keeping import Keeping, OnLost, OnStatus
 from lakequeue.client.consuming.membership import ConsumeOptions, Membership
+from lakequeue.client.consuming.poll_answers import ACCEPT, read_poll
 from lakequeue.client.consuming.traces import received
 from lakequeue.client.message import Message
 from lakequeue.client.producing.produce_responses import read_answer
@@ -215,11 +216,11 @@ class Consuming(Keeping):
                 "after": member.last_poll,
             },
             read_timeout_s=options.wait_ms / 1000 + 15.0,
+            headers={"accept": ACCEPT},
         )
         began = self._now()
         answer = yield from self._ask(member, request)
-        # Not through pydantic: there are thousands of records in it.
-        body: dict[str, Any] = answer.reply.json()
+        body = read_poll(answer.reply)
         received(self.group, body["records"], self._now() - began)
         member.last_poll = max(member.last_poll, body.get("poll", 0))
         told = body.get("assignment")

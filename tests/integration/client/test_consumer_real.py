@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from lakequeue import Admin, AsyncConsumer, Consumer, Lost, Message
+from lakequeue.calling.effects import Reply
+from lakequeue.client.consuming import core
+from lakequeue.client.consuming.poll_answers import read_poll
 from lakequeue.errors import EpochSuperseded, SkippedRecords, UnknownTopic, Unreachable
+from lakequeue.records import Format
+from lakequeue.wire import ARROW_STREAM
 from tests.support.services.consumer_node import NodeProcess, Queue
 from tests.support.services.zookeeper import wait_for
 
@@ -52,6 +57,38 @@ def test_the_five_line_loop(queue: Queue, node: NodeProcess) -> None:
     with Consumer(topic.topic, group=topic.topic, urls=node.url) as consumer:
         assert [m.offset for m in take(consumer, 3)] == [7, 8, 9]
     assert committed(node.url, topic.topic) == [7], "what is not acknowledged is not committed"
+
+
+def test_many_records_come_in_columns_as_they_were_sent(
+    queue: Queue, node: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = queue.log.topic(partitions=2)
+    kinds: list[tuple[str, int]] = []
+
+    def reads(reply: Reply) -> dict[str, Any]:
+        body = read_poll(reply)
+        kinds.append((reply.headers["content-type"], len(body["records"])))
+        return body
+
+    monkeypatch.setattr(core, "read_poll", reads)
+    sent: dict[int, list[Any]] = {0: [b"\xff%d" % n for n in range(400)], 1: []}
+    queue.log.append(topic, sent[0], 0, Format.BYTES)
+    queue.log.append(topic, [f"ä{n}" for n in range(200)], 1, Format.TEXT)
+    queue.log.append(topic, [b'{"n":%d}' % n for n in range(200)], 1, Format.JSON)
+    sent[1] = [f"ä{n}" for n in range(200)] + [{"n": n} for n in range(200)]
+    with Consumer(topic.topic, group=topic.topic, urls=node.url) as consumer:
+        messages = take(consumer, 800)
+        for message in messages:
+            message.ack()
+        consumer.commit()
+    for partition in (0, 1):
+        mine = [message for message in messages if message.partition == partition]
+        assert [message.offset for message in mine] == list(range(400))
+        assert [message.value for message in mine] == sent[partition]
+        assert {message.key for message in mine} == {"k"}
+        assert [message.message_id for message in mine] == [f"{partition}-{n}" for n in range(400)]
+    assert sum(count for kind, count in kinds if kind == ARROW_STREAM) >= 256
+    assert committed(node.url, topic.topic) == [400, 400]
 
 
 def test_acknowledgements_go_out_in_the_background_and_commit_waits(

@@ -1,0 +1,139 @@
+"""A poll's answer in columns says what its JSON says, or is none."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumer_service.reading.columns import SCHEMA, InColumns, part_of
+from consumer_service.reading.encode import COLUMNS, records_of
+from lakequeue.calling.effects import Reply
+from lakequeue.client.consuming.poll_answers import read_poll
+from lakequeue.client.message import Message
+from lakequeue.errors import Broken
+from lakequeue.records import Format
+from lakequeue.wire import ARROW_STREAM, JSON
+from queue_tables.schema.schemas import LOG
+from tests.support.data.rows import raw_headers, raw_texts, rows_of
+
+PLACE = ("orders", 3)
+BESIDE = {"poll": 5, "assignment": [{"topic": "orders", "partition": 3}], "assignment_version": 2}
+ODD = [
+    (Format.TEXT, b"caf\xe9"),
+    (Format.JSON, b"caf\xe9"),
+    (Format.JSON, b""),
+    (Format.JSON, b"{"),
+    (Format.JSON, b"1 2"),
+    (Format.JSON, b'1,"value":2'),
+    (Format.JSON, b"NaN"),
+    (Format.JSON, b'"\\ud800"'),
+    (Format.JSON, b"[" * 1_000 + b"]" * 1_000),
+    (Format.JSON, b"[" * 1_022 + b"]" * 1_022),
+    (Format.JSON, b"12345678901234567890123"),
+    (Format.JSON, b'{"a":1.5,"a":2}'),
+    (77, b"x"),
+    (None, b"x"),
+]
+PAYLOAD = (
+    st.tuples(st.just(Format.BYTES), st.none() | st.binary(max_size=8))
+    | st.tuples(st.just(Format.TEXT), st.text(max_size=8).map(str.encode))
+    | st.tuples(st.just(Format.JSON), st.integers().map(lambda n: b"[%d]" % n))
+    | st.sampled_from(ODD)
+)
+HEADERS = st.lists(
+    st.fixed_dictionaries({"key": st.text(max_size=3), "value": st.none() | st.binary(max_size=3)}),
+    max_size=2,
+)
+
+
+def rows(payloads: list[tuple[Any, Any]], **columns: Any) -> pa.Table:
+    """Rows of the log, keyed by what is their value too."""
+    count = len(payloads)
+    formats = [None if fmt is None else int(fmt) for fmt, _ in payloads]
+    given: dict[str, Any] = {
+        "topic_id": ["t"] * count,
+        "topic": ["orders"] * count,
+        "partition": [3] * count,
+        "offset": list(range(10, 10 + count)),
+        "key": [data for _, data in payloads],
+        "value": [data for _, data in payloads],
+        "key_format": formats,
+        "value_format": formats,
+        "timestamp": [1_359_615_600_000_000] * count,
+    }
+    return rows_of(LOG, given | columns, ()).select(COLUMNS)
+
+
+def read(body: bytes, kind: str) -> tuple[list[Message], dict[str, Any]]:
+    answer = read_poll(Reply(200, {"content-type": kind}, body))
+    records = answer.pop("records")
+    return [Message(raw, 7, 1, None) for raw in records], answer
+
+
+def told(message: Message) -> tuple[Any, ...]:
+    return (
+        message.topic, message.partition, message.offset, message.key, message.value,
+        message.headers, message.timestamp, message.message_id, message.receipt, message.attempt,
+        message.topic_id, orjson.dumps(_plain(message.document())),
+    )  # fmt: skip
+
+
+def _plain(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """In any order; `null` may stand under either name."""
+    return sorted((name, repr(value)) for name, value in document.items())
+
+
+@given(st.lists(st.tuples(PAYLOAD, HEADERS), min_size=1, max_size=6), st.integers(0, 5))
+def test_columns_say_what_json_says(
+    some: list[tuple[tuple[Any, Any], list[dict[str, Any]]]], cut: int
+) -> None:
+    table = rows([payload for payload, _ in some], headers=[headers for _, headers in some])
+    table = table.slice(min(cut, table.num_rows - 1))
+    part = part_of(PLACE, 7, table)
+    assert part is not None
+    in_json, beside = read(orjson.dumps({"records": records_of(table, 7), **BESIDE}), JSON)
+    in_columns, also = read(InColumns([part]).stream(BESIDE), ARROW_STREAM)
+    assert list(map(told, in_columns)) == list(map(told, in_json))
+    assert beside == also == BESIDE
+    assert orjson.dumps(list(InColumns([part]))) == orjson.dumps(records_of(table, 7))
+
+
+def test_a_time_that_is_missing_and_several_parts() -> None:
+    parts = [
+        part_of(("orders", number), 7, rows([(0, b"a")] * 2, timestamp=[None, 5]))
+        for number in (3, 4)
+    ]
+    found = InColumns([part for part in parts if part is not None])
+    assert len(found) == 4
+    messages, _ = read(found.stream(BESIDE), ARROW_STREAM)
+    assert [message.timestamp for message in messages] == [0, 5] * 2
+    assert [len(found.without({place})) for place in (("orders", 3), ("orders", 9))] == [2, 4]
+
+
+def test_what_has_no_columns_leaves_as_json() -> None:
+    odd = rows([(0, b"a")] * 2, message_id=raw_texts([b"caf\xe9", b"m"]))
+    assert part_of(PLACE, 7, odd) is None
+    names = rows([(0, b"a")], headers=raw_headers([[(cast("bytes", None), b"v")]]))
+    assert part_of(PLACE, 7, names) is None
+    names = rows([(0, b"a")], headers=raw_headers([[(b"caf\xe9", b"v")]]))
+    assert part_of(PLACE, 7, names) is None
+
+
+def test_arrow_reads_it_too() -> None:
+    part = part_of(PLACE, 7, rows([(Format.BYTES, b"a"), (Format.TEXT, b"b")]))
+    assert part is not None
+    table = pa.ipc.open_stream(InColumns([part]).stream(BESIDE)).read_all()
+    assert table.schema.names == SCHEMA.names
+    assert table["receipt"].to_pylist() == ["t.3.10.7.1", "t.3.11.7.1"]
+    assert orjson.loads(table.schema.metadata[b"lakequeue"]) == BESIDE
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff" * 16, b"no stream"])
+def test_an_answer_that_is_none_is_broken(body: bytes) -> None:
+    with pytest.raises(Broken):
+        read(body, ARROW_STREAM)
