@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from consumer_service.reading.encode import records_of, unreadable_among
 from consumer_service.reading.runs import prefix_within
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable, ignore
+from consumer_service.streams.poll_result import StreamPollResult
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange, UndecodableRecord
 from lakequeue.wire import UNDECODABLE
@@ -35,62 +36,6 @@ COLUMNS_FROM = 256
 """If so many records wait, a client that takes columns gets them: of few, JSON is cheaper."""
 AT_HAND_BYTES = 256 << 10
 """An event loop makes answers up to this by itself; a thread makes larger ones."""
-
-
-@dataclass(slots=True)
-class StreamPollResult:
-    """The records of one answer, and where each partition stood before it."""
-
-    records: list[dict[str, Any]] | InColumns = field(default_factory=list)
-    before: list[tuple[OwnedPartition, int, int]] = field(default_factory=list)
-    """(partition, epoch, delivered position before this answer)."""
-    number: int = 0
-    """Number of the poll, of those that say which answer they follow."""
-    more: bool = False
-    """There is more to look at, even if nothing was found."""
-
-    def keep_only(self, told: Mapping[tuple[str, int], int | None]) -> None:
-        """Drop what was gathered under an epoch that is over: `told` is what the answer says."""
-        over = {
-            place
-            for owned, epoch, _ in self.before
-            if told.get(place := (owned.topic, int(owned.key.partition))) != epoch
-        }
-        self._drop(over)
-
-    def leave_paused(self) -> None:
-        """Drop what was paused while other partitions were looked through."""
-        over: set[tuple[str, int]] = set()
-        for owned, epoch, position in [one for one in self.before if one[0].paused]:
-            StreamPollResult(before=[(owned, epoch, position)]).take_back()
-            self.before.remove((owned, epoch, position))
-            over.add((owned.topic, int(owned.key.partition)))
-        self._drop(over)
-
-    def _drop(self, over: set[tuple[str, int]]) -> None:
-        if isinstance(self.records, InColumns):
-            self.records = self.records.without(over)
-        elif over:
-            self.records = [r for r in self.records if (r["topic"], r["partition"]) not in over]
-
-    def add(self, found: list[dict[str, Any]] | Part) -> None:
-        """What a partition gives. If a part cannot leave in columns, none does."""
-        if isinstance(found, Part):
-            if isinstance(self.records, InColumns):
-                self.records.parts.append(found)
-                return
-            found = list(InColumns([found]))
-        if isinstance(self.records, InColumns):
-            self.records = list(self.records)
-        self.records += found
-
-    def take_back(self) -> None:
-        """Nobody got the answer: deliver the same again."""
-        for owned, epoch, position in self.before:
-            with owned.fetching, owned.lock:
-                if owned.epoch == epoch:
-                    owned.cursor.rewind(position)
-                    owned.rows = None
 
 
 @dataclass(slots=True, frozen=True)

@@ -9,50 +9,19 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from consumer_service.members import Member
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
-from consumer_service.ownership.partition_states import PartitionState
 from consumer_service.polls.served import take_back
 from consumer_service.reading import encode
-from consumer_service.reading.columns import InColumns, Part, part_of
 from consumer_service.reading.encode import COLUMNS
 from consumer_service.reading.runs import runs_of
 from consumer_service.reading.segments import Segments
-from consumer_service.streams import delivery as stream_delivery
-from consumer_service.streams.delivery import COLUMNS_FROM, Delivery, StreamPollResult
+from consumer_service.streams.delivery import Delivery
+from consumer_service.streams.poll_result import StreamPollResult
 from lakequeue.errors import StorageUnavailable, UndecodableRecord
-from lakequeue.records import Format, Partition, TopicId, TopicPartition
-from lakequeue.wire import JoinRequest
-from queue_rules.groups.member_states import Liveness, MemberState
-from queue_rules.streams.cursor import Cursor
-from queue_tables.groups.facts import Key
+from lakequeue.records import Partition, TopicId, TopicPartition
 from queue_tables.schema.schemas import LOG
 from serving.front.parking import BLOCKS, finish
-
-
-def log_rows(first: int, end: int) -> pa.Table:
-    """As a tailer reads them."""
-    some = list(range(first, end))
-    plain = {
-        "topic_id": "t", "topic": "orders", "partition": 0, "key": None, "value": b"v",
-        "key_format": int(Format.TEXT), "value_format": int(Format.TEXT), "headers": [],
-        "timestamp": 0, "message_id": "m", "deliver_at": None, "expires_at": None,
-    }  # fmt: skip
-    schema = pa.schema([LOG.arrow.field(name) for name in encode.COLUMNS])
-    return pa.Table.from_pylist([plain | {"offset": n} for n in some], schema=schema)
-
-
-def owned(partition: int, delivered: int = 0) -> OwnedPartition:
-    key = Key("g", TopicId("t"), Partition(partition))
-    return OwnedPartition(
-        key, "orders", "m", PartitionState.OWNED, cursor=Cursor(0, delivered=delivered)
-    )
-
-
-def member() -> Member:
-    made = Member("g", "m", JoinRequest(topics=["orders"]), 6_000, Liveness(6, 60, 0, 0))
-    made.state = MemberState.ACTIVE
-    return made
+from tests.unit.consumer_service.streams.parts_of_streams import log_rows, member, owned
 
 
 def delivery(*partitions: OwnedPartition) -> Delivery:
@@ -333,75 +302,3 @@ def test_nothing_is_kept_of_what_was_read_ahead() -> None:
     partitions.add(one)
     partitions.read_anew()
     assert one.rows is None
-
-
-class Many:
-    """Two partitions with so many records that columns pay."""
-
-    def __init__(self, count: int = COLUMNS_FROM // 2) -> None:
-        self.parts = [owned(0), owned(1)]
-        owned_partitions = OwnedPartitions()
-        for part in self.parts:
-            part.lease = cast("Any", SimpleNamespace(epoch=1, trusted=lambda: True))
-            owned_partitions.add(part)
-        tailer = SimpleNamespace(
-            end=lambda _: count,
-            cut=lambda *_: None,
-            read=lambda where, at, _rows, _bytes: rows_in(int(where.partition), at, count),
-        )
-        self.delivery = Delivery(
-            cast("Any", tailer), owned_partitions, 1 << 20, lambda _: None, lambda *_: None
-        )
-        self.member = member()
-        self.member.columns = True
-
-    def poll(self, most: int = 10_000) -> StreamPollResult:
-        return finish(self.delivery.steps(self.member, most, 0, lambda: False, None))
-
-
-def rows_in(partition: int, first: int, last: int) -> pa.Table:
-    rows = log_rows(first, last)
-    at = rows.schema.get_field_index("partition")
-    return rows.set_column(at, "partition", pa.array([partition] * len(rows), pa.int32()))
-
-
-def test_a_client_that_takes_columns_gets_many_records_in_columns() -> None:
-    many = Many()
-    found = many.poll()
-    assert isinstance(found.records, InColumns)
-    assert len(found.records) == COLUMNS_FROM
-    places = [(r["partition"], r["offset"]) for r in found.records]
-    assert sorted(places) == [(p, n) for p in (0, 1) for n in range(COLUMNS_FROM // 2)]
-    assert not many.poll().records
-    found.take_back()
-    again = many.poll(100)
-    assert isinstance(again.records, list), "it does not want many"
-    assert len(again.records) == 100
-
-
-def test_few_records_leave_as_json_and_those_without_columns_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert isinstance(Many(10).poll().records, list)
-    many = Many()
-    many.member.columns = False
-    assert isinstance(many.poll().records, list)
-    odd: list[tuple[str, int]] = []
-
-    def first_alone(place: tuple[str, int], epoch: int, rows: pa.Table) -> Part | None:
-        odd.append(place)
-        return part_of(place, epoch, rows) if len(odd) == 1 else None
-
-    monkeypatch.setattr(stream_delivery, "part_of", first_alone)
-    found = Many().poll()
-    assert isinstance(found.records, list)
-    assert len(found.records) == COLUMNS_FROM
-    assert len(odd) == 2
-
-
-def test_of_columns_too_what_must_not_leave_is_dropped() -> None:
-    many = Many()
-    found = many.poll()
-    found.keep_only({("orders", 0): 1, ("orders", 1): 2})
-    assert isinstance(found.records, InColumns)
-    assert {part.place for part in found.records.parts} == {("orders", 0)}
