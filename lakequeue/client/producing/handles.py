@@ -53,8 +53,13 @@ class Handle(Outgoing, Future[RecordMetadata]):
     _place: Place = 0
     """What it says of this one."""
 
-    __hash__ = Future.__hash__
-    __repr__ = Future.__repr__
+    def __repr__(self) -> str:
+        now = "is on its way"
+        if self._state in _OVER:
+            now = "is cancelled" if self._state != _FINISHED else "is acknowledged"
+        if self._exception is not None:
+            now = f"failed: {self._exception}"
+        return f"<{self.topic} {self.message_id} {now}>"
 
     # -- what is made when it is needed -----------------------------------------------------------
 

@@ -117,8 +117,9 @@ def test_it_is_a_future_for_the_standard_library() -> None:
     thread = in_a_moment(lambda: give_up(records[1:], TooLarge("no")))
     assert set(as_completed(futures(handles), timeout=10)) == set(handles)
     thread.join()
-    assert "returned RecordMetadata" in repr(handles[0])
-    assert "raised TooLarge" in repr(handles[1])
+    assert repr(handles[0]) == "<orders p:0 is acknowledged>"
+    assert repr(handles[1]) == "<orders p:1 failed: no>"
+    assert repr(sent(1)[1][0]) == "<orders p:0 is on its way>"
 
 
 def test_asyncio_can_wait_for_it() -> None:
