@@ -20,7 +20,7 @@ from jobs.rows.key_projection import FACT_ROWS, fact_rows, project_rows
 from jobs.rows.projected_rows import SENT
 from jobs.streaming.batch_manifest import BatchManifest
 from jobs.streaming.leader_state import LeaderState
-from jobs.streaming.query import ProcessBatch
+from jobs.streaming.query import PrepareBatch, ProcessBatch
 from jobs.streaming.shard_scanner import ShardScanner
 from jobs.streaming.source import SourceOptions
 from jobs.streaming.source_channel import SourceStatus
@@ -33,10 +33,16 @@ from queue_tables.root import QueueRoot
 class PlainQuery:
     """What `jobs.query.ShardQuery` is to a leader."""
 
-    def __init__(self, spark: SparkSession, options: SourceOptions, process: ProcessBatch) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: SourceOptions,
+        _process: ProcessBatch,
+        prepare: PrepareBatch,
+    ) -> None:
         self._spark = spark
         self._options = options
-        self._process = process
+        self._prepare = prepare
         self._store = open_store(options.root)
         self._scanner = ShardScanner(
             QueueRoot(self._store, ""), options.kind, options.max_batch_bytes
@@ -112,7 +118,7 @@ class PlainQuery:
         else:
             fences = [(s.shard, *fence) for s in seen for fence in s.fences]
             rows = pa.Table.from_batches(fact_rows(self._store, files, fences), FACT_ROWS)
-        self._process(self._spark, [lambda: (rows, SourceFiles(self._store))])
+        self._prepare(self._spark, [lambda: (rows, SourceFiles(self._store))])()
         self._scanner.done(end)
         return True
 
