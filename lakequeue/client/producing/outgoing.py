@@ -19,6 +19,7 @@ from lakequeue.errors import InvalidRequest, LakequeueError, TooLarge
 from lakequeue.records import Format
 from lakequeue.tracing.context import TraceContext
 from lakequeue.wire import (
+    MAX_MESSAGE_ID_CHARS,
     MAX_REQUEST_BYTES,
     derived_message_id,
     format_in_fact,
@@ -142,9 +143,12 @@ class Outgoing:
             bits |= fmt << KEY
             size += 12 + len(self.key_data or b"") * (4 if fmt == _BYTES else 3) // 3
         if partition is not None:
-            # What is no partition at all is left to the service to refuse.
             ok = type(partition) is int and 0 <= partition < _INT_32
             bits |= PLACED if ok else PLACED | MORE
+            if not ok:
+                # What is no partition is left to the service to refuse, if JSON can hold it: else
+                # it would be found out where others are sent with it.
+                _json(partition)
             size += 17
         self.kind = bits
         """Its formats, and what else it has: records of one kind can be sent as columns."""
@@ -291,6 +295,27 @@ def _json(given: Any) -> bytes:
         return orjson.dumps(given)
     except TypeError as e:
         raise InvalidRequest(f"the record cannot be sent: {e}", hint="see docs/sdk.md") from e
+
+
+def check_id(given: Any) -> None:
+    """Raise `InvalidRequest` for what is no message id: later, it would be a fault of the batch."""
+    if not isinstance(given, str):
+        what = f"is a {type(given).__name__}"
+    elif not 1 <= len(given) <= MAX_MESSAGE_ID_CHARS:
+        what = f"has {len(given)} characters"
+    elif not _is_utf8(given):
+        what = "has half of a surrogate pair"
+    else:
+        return
+    hint = f"text of 1 to {MAX_MESSAGE_ID_CHARS} characters"
+    raise InvalidRequest(f"message_id {what}", hint=hint, field="message_id")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def header_pairs(given: HeadersIn) -> list[tuple[str, bytes | None]]:

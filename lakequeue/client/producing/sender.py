@@ -14,7 +14,7 @@ from lakequeue.calling.discovery import find
 from lakequeue.calling.effects import Now, Request, Script, Together, Wait
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.producing.handles import acknowledge, give_up
-from lakequeue.client.producing.outgoing import Outgoing, RecordMetadata
+from lakequeue.client.producing.outgoing import Outgoing, RecordMetadata, check_id
 from lakequeue.client.producing.produce_responses import (
     Answered,
     Place,
@@ -41,7 +41,6 @@ from lakequeue.errors import (
 from lakequeue.records import checked_name
 from lakequeue.tracing.spans import Tracing
 from lakequeue.wire import (
-    MAX_MESSAGE_ID_CHARS,
     MINIMAL,
     PREFER,
     Consumed,
@@ -135,12 +134,8 @@ class Sender:
         timed = delay_s is not None or deliver_at is not None or ttl_s is not None
         if headers or timed or timestamp is not None or message_id is not None or may_trace():
             timing = timing_of(delay_s, deliver_at, ttl_s) if timed else None
-            if message_id is not None and not 1 <= len(message_id) <= MAX_MESSAGE_ID_CHARS:
-                raise InvalidRequest(
-                    f"message_id has {len(message_id)} characters",
-                    hint=f"1 to {MAX_MESSAGE_ID_CHARS}",
-                    field="message_id",
-                )
+            if message_id is not None:
+                check_id(message_id)
             headers, trace = created(topic, headers, self.producer_id, partition)
             record.add_more(headers, timestamp, message_id, timing, trace)
         record.check()

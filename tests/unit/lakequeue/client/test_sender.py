@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
@@ -11,6 +13,7 @@ from lakequeue.calling.effects import Http, Reply
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.producing.record_accumulator import Limits
 from lakequeue.client.producing.sender import Sender
+from lakequeue.errors import InvalidRequest
 from lakequeue.wire import Consumed
 
 
@@ -49,3 +52,26 @@ def test_a_round_of_which_nothing_comes_out_is_sent_too() -> None:
         script.send(Reply(200, {}, b'{"records": [], "stamp": 7}'))
     assert ended.value.value == []
     assert core.last_stamp == 7
+
+
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        ("message_id", b"bytes"),
+        ("message_id", "\ud800"),
+        ("message_id", ("a", "b")),
+        ("message_id", ""),
+        ("message_id", "x" * 513),
+        ("partition", np.int64(1)),
+        ("partition", object()),
+        ("partition", 1 << 70),
+    ],
+)
+def test_what_no_request_can_hold_is_refused_before_others_are_sent_with_it(
+    option: str, given: Any
+) -> None:
+    nodes = Nodes("http://127.0.0.1:1")
+    core = Sender(nodes, "p", "committed", Limits(), 1.0, lambda: 0.0, lambda: None, None, None)
+    options: Any = {option: given}
+    with pytest.raises(InvalidRequest):
+        core.prepare("orders", "value", None, **options)
