@@ -95,10 +95,10 @@ def read_produced(reply: Reply, count: int) -> Produced:
                 for said in answer["records"]
             ]
         )
-        stamp = answer["stamp"]
+        stamp, kinds = answer["stamp"], set(map(type, places))
     except (ValueError, KeyError, TypeError) as e:
         raise _unreadable(e) from e
-    if type(stamp) is not int or not {int, ProducedRecord}.issuperset(map(type, places)):
+    if type(stamp) is not int or not kinds <= {int, ProducedRecord}:
         raise _unreadable("a number is none")
     if len(places) != count:
         raise Broken(f"{count} records were sent, {len(places)} are answered", stored="unknown")

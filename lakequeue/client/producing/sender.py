@@ -41,6 +41,7 @@ from lakequeue.errors import (
 from lakequeue.records import checked_name
 from lakequeue.tracing.spans import Tracing
 from lakequeue.wire import (
+    ARROW_STREAM,
     MINIMAL,
     PREFER,
     Consumed,
@@ -285,10 +286,12 @@ class Sender:
         )
         route = self.nodes.route(batch.route or batch.topic)
         with sending(batch.records, self.producer_id) as span:
+            request = self._request(batch, span)
             try:
-                answer = yield from call(route, self._request(batch, span), self._now, policy)
+                answer = yield from call(route, request, self._now, policy)
             except UnsupportedMediaType:
-                if not self._columns:
+                # Another topic may have learnt it meanwhile.
+                if request.content_type != ARROW_STREAM:
                     raise
                 self._columns = False
                 answer = yield from call(route, self._request(batch, span), self._now, policy)

@@ -9,12 +9,15 @@ import numpy as np
 import orjson
 import pytest
 
-from lakequeue.calling.effects import Http, Reply
+from lakequeue.calling.effects import Http, Reply, Script
 from lakequeue.calling.nodes import Nodes
+from lakequeue.client.producing.outgoing import Outgoing
+from lakequeue.client.producing.produce_responses import read_produced
+from lakequeue.client.producing.producer_batch import COLUMNS_FROM
 from lakequeue.client.producing.record_accumulator import Limits
 from lakequeue.client.producing.sender import Sender
-from lakequeue.errors import InvalidRequest
-from lakequeue.wire import Consumed
+from lakequeue.errors import Broken, InvalidRequest
+from lakequeue.wire import ARROW_STREAM, JSON, Consumed
 
 
 def test_the_stamp_that_is_carried_never_goes_back() -> None:
@@ -75,3 +78,35 @@ def test_what_no_request_can_hold_is_refused_before_others_are_sent_with_it(
     options: Any = {option: given}
     with pytest.raises(InvalidRequest):
         core.prepare("orders", "value", None, **options)
+
+
+def _delivering(core: Sender, topic: str) -> Script[None]:
+    """How many records of that topic are sent."""
+    accumulator = core.queue(Outgoing(topic, "first"))
+    assert accumulator is not None
+    for number in range(1, COLUMNS_FROM):
+        core.queue(Outgoing(topic, f"v{number}"))
+    core.flush(True)
+    return core.deliver(accumulator)
+
+
+@pytest.mark.parametrize("body", [b'{"code": "unsupported_media_type"}', b"<h1>415</h1>"])
+def test_topics_that_learn_at_once_that_columns_are_not_taken_go_as_json(body: bytes) -> None:
+    nodes = Nodes("http://127.0.0.1:1", finds=False)
+    core = Sender(nodes, "p", "committed", Limits(), 1.0, lambda: 0.0, lambda: None, None, None)
+    scripts = [_delivering(core, topic) for topic in ("one", "other")]
+    for script in scripts:
+        effect = next(script)
+        assert isinstance(effect, Http)
+        assert effect.request.content_type == ARROW_STREAM
+    for script in scripts:
+        effect = script.send(Reply(415, {}, body))
+        assert isinstance(effect, Http)
+        assert effect.request.content_type == JSON
+    assert len(core.ledger) == 2 * COLUMNS_FROM  # none of them is given up
+
+
+@pytest.mark.parametrize("body", [b'{"partitions": null, "stamp": 1}', b'{"partitions": 7}', b"[]"])
+def test_an_answer_that_is_none_is_said_to_be_broken(body: bytes) -> None:
+    with pytest.raises(Broken):
+        read_produced(Reply(200, {}, body), 1)
