@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import pyarrow as pa
@@ -29,7 +30,7 @@ from jobs.streaming.table_sizes import TableSizes
 from lakequeue import metrics
 from lakequeue.errors import NotReady
 from lakequeue.metrics.declaring import Sample
-from lakequeue.records import Epoch, Version
+from lakequeue.records import Epoch, ShardName, Version
 from lakequeue.settings import OrderSettings
 from lakequeue.steps import Step, reach
 from lakequeue.tracing import spans
@@ -64,6 +65,10 @@ class OrderJob(StreamingJob):
         self._opened: OrderState | None = None
         self._term: OrderTerm | None = None
         self._lock = threading.Lock()
+        self._halts: Counter[ShardName] = Counter()
+        """How often each shard came to wait in this term."""
+        self._news = False
+        """The source has to hear of that, after the next commit."""
         self._sealer = Sealer(root, "inbox")
         self._log_checkpoints = Checkpoints(root, LOG.name, settings.checkpoint_every)
         self._reject_checkpoints = Checkpoints(root, REJECTS.name, settings.checkpoint_every)
@@ -145,13 +150,16 @@ class OrderJob(StreamingJob):
             term.begin()
             self._state.warm()
             self._term = term
+            self._halts.clear()
 
     def state(self) -> LeaderState:
         """Epoch, watermarks, and the cut that must come first, if any."""
         with self._lock:
             term = self._begun()
             held = {shard: held.stamp for shard, held in term.blocked.items()}
-            return LeaderState(term.epoch, self._state.watermarks(), term.plan, held)
+            return LeaderState(
+                term.epoch, self._state.watermarks(), term.plan, held, dict(self._halts)
+            )
 
     def warnings(self) -> list[str]:
         """The shards that wait, and what brings each of them on."""
@@ -181,20 +189,32 @@ class OrderJob(StreamingJob):
     def prepare(self, spark: SparkSession, parts: Sequence[Part]) -> Callable[[], bool]:
         """Number and write a cut; what is returned commits it, and rings."""
         began = time.perf_counter()
-        with self._lock:
-            term = self._begun()
-            held = term.blocked
+        with self._heeding() as term:
             commit = term.prepare(parts, partial(self._writer, spark))
 
         def ready() -> bool:
-            with self._lock:
+            with self._heeding():
                 done = commit(lambda part: self._tell(part, began))
-                waits = term.blocked != held
             if done is not None:
                 self._tell(done, began)
-            return waits
+            news, self._news = self._news, False
+            return news
 
         return ready
+
+    @contextmanager
+    def _heeding(self) -> Iterator[OrderTerm]:
+        """The term, and the lock; which shards come to wait is counted. Files may be back, and the
+        shards go on, before what was prepared without them is committed."""
+        with self._lock:
+            term = self._begun()
+            held = term.blocked
+            try:
+                yield term
+            finally:
+                if term.blocked != held:
+                    self._halts.update(term.blocked.keys() - held.keys())
+                    self._news = True
 
     def _tell(self, done: Done, began: float) -> None:
         if self._notifier is not None:

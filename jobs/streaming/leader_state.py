@@ -19,3 +19,6 @@ class LeaderState:
     """A cut that an earlier term has begun: the first batch must have exactly these ends."""
     held: Mapping[ShardName, Stamp] = field(default_factory=dict)
     """Shards that wait, and the stamp of the commit that each waits at."""
+    halts: Mapping[ShardName, int] = field(default_factory=dict)
+    """How often each shard came to wait in this term: one that waits no more before its source has
+    heard of it has lost what was left out of a batch all the same, and goes back for it."""

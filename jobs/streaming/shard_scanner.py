@@ -78,6 +78,7 @@ class ShardScanner:
         self._plan: Mapping[ShardName, Stamp] | None = None
         self._max_commits = FIRST_COMMITS
         self._held: dict[ShardName, Stamp] = {}
+        self._halts: dict[ShardName, int] = {}
         self._turned_back = False
         self._failed: dict[ShardName, _Failed] = {}
         self._aside: dict[ShardName, Stamp] = {}
@@ -86,11 +87,11 @@ class ShardScanner:
     def begin(self, term: LeaderState) -> None:
         """Go on from the watermarks of `term`; of the present one only what waits may be new."""
         if term.epoch == self._epoch:
-            if term.held != self._held:
+            if (term.held, term.halts) != (self._held, self._halts):
                 self._hold(term)
             return
         self._epoch = term.epoch
-        self._held = dict(term.held)
+        self._held, self._halts = dict(term.held), dict(term.halts)
         self._turned_back = False
         self._marks = dict(term.watermarks)
         self._shards = {}
@@ -99,14 +100,15 @@ class ShardScanner:
         self._max_commits = FIRST_COMMITS
 
     def _hold(self, term: LeaderState) -> None:
-        """Take back what was admitted of shards that have to wait."""
-        for name in term.held.keys() - self._held.keys():
+        """Take back what was admitted of shards that have to wait, or had to."""
+        halted = {name for name, times in term.halts.items() if times != self._halts.get(name)}
+        for name in halted | (term.held.keys() - self._held.keys()):
             self._shards.pop(name, None)
             mark = term.watermarks.get(name, Stamp(0))
             if self._marks.get(name, 0) != mark:
                 self._marks[name] = mark
                 self._turned_back = True
-        self._held = dict(term.held)
+        self._held, self._halts = dict(term.held), dict(term.halts)
 
     def marks(self) -> Offset:
         """Where the present term has got to: the last stamp admitted of each shard."""

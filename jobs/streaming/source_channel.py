@@ -333,6 +333,7 @@ def _state_line(state: LeaderState | None) -> bytes:
             "watermarks": dict(state.watermarks),
             "plan": None if state.plan is None else dict(state.plan),
             "held": dict(state.held),
+            "halts": dict(state.halts),
         }
     )
 

@@ -18,7 +18,7 @@ from queue_tables.delta.store import LocalStore
 from tests.support.services.zookeeper import wait_for
 
 A = ShardName("a-1")
-TERM = LeaderState(Epoch(3), {A: Stamp(7)}, {A: Stamp(9)}, {A: Stamp(8)})
+TERM = LeaderState(Epoch(3), {A: Stamp(7)}, {A: Stamp(9)}, {A: Stamp(8)}, {A: 2})
 PIECES = [
     BatchManifest([BatchFile("a-1", "x.parquet", Stamp(1), Stamp(2))], [("a-1", "g", "t", 0, 3)])
 ]
