@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TypeVar
-
 from flask import Response, request
 from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
@@ -22,7 +18,8 @@ from consumer_service.calls.redrives import Redrives
 from consumer_service.calls.seek import Seeks
 from consumer_service.calls.status import Statuses
 from consumer_service.http import openapi
-from consumer_service.http.delivering import Settle, acked, counting_refusals, polled, received
+from consumer_service.http.bodies import body_of, wants
+from consumer_service.http.deliveries import delivery_calls, queue_calls
 from consumer_service.http.doors import may_begin, may_send, pauses_of, tell_what_was
 from consumer_service.http.paths import (
     CountsPath,
@@ -32,24 +29,19 @@ from consumer_service.http.paths import (
     StatusPath,
     TopicPath,
 )
-from consumer_service.http.sse import Unlimited, event_stream
-from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
 from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
 from lakequeue.errors import NotReady
-from lakequeue.tracing.context import TRACEPARENT, TRACESTATE, context_of
-from lakequeue.wire.cloud_events import BATCH, ONE, batch_of, event_of, wants
+from lakequeue.wire.cloud_events import BATCH, batch_of
 from queue_access.audit_line import Nowhere, Sink
 from queue_access.rights import Kind, Right
 from serving.answers import (
     answer_errors,
     bad_path,
-    in_pieces,
     json_answer,
     made_once,
-    waiting,
 )
 from serving.doors.asked import (
     audit_changes,
@@ -60,14 +52,10 @@ from serving.doors.asked import (
     must_know,
     tells_of_new,
 )
-from serving.front import wsgi
 from serving.front.limits.budget import Budget
 from serving.meters import CONTENT_TYPE
 from serving.openapi_document import completed
-from serving.requests import count_bodies, json_body, keeping_body, query_parameters
-
-MAX_BODY_BYTES = 4 << 20
-Shape = TypeVar("Shape", bound=BaseModel)
+from serving.requests import count_bodies, query_parameters
 
 
 def create_app(node: Node, metrics: Metrics, audit: Sink | None = None) -> OpenAPI:
@@ -84,10 +72,10 @@ def create_app(node: Node, metrics: Metrics, audit: Sink | None = None) -> OpenA
     groups = Groups(node)
     seeks, anonymous = Seeks(node), AnonymousMembers(node, groups)
     _members(app, node, groups)
-    _delivery(app, node, groups, metrics)
+    delivery_calls(app, node, groups, metrics)
     _groups(app, node, groups, seeks, anonymous)
     _pauses(app, node, Pausing(node))
-    _queue_verbs(app, node, groups, anonymous, metrics)
+    queue_calls(app, node, groups, anonymous, metrics)
     _purge(app, Purges(node, seeks))
     _redrive(app, Redrives(node))
     _status(app, Statuses(node))
@@ -106,7 +94,7 @@ def _members(app: OpenAPI, node: Node, groups: Groups) -> None:
             raise NotReady("this node is stopping", hint="join through another node")
         node.read_failover.check()
         host = request.headers.get(wire.HOST_HEADER, request.remote_addr or "")
-        asked = _body(wire.JoinRequest)
+        asked = body_of(wire.JoinRequest)
         may_begin(node.session, path.group, asked.topics, asked.dead_letter_topic)
         return _answer(groups.join(path.group, asked, host, tells_of_new()), 201)
 
@@ -118,41 +106,6 @@ def _members(app: OpenAPI, node: Node, groups: Groups) -> None:
     @app.post("/v1/groups/<group>/members/<member>/heartbeat", summary="Stay", **openapi.HEARTBEAT)
     def heartbeat(path: MemberPath) -> Response:
         return _answer(groups.heartbeat(path.group, path.member))
-
-
-def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> None:
-    settings = node.settings.consumer
-
-    @app.get("/v1/groups/<group>/members/<member>/records", summary="Poll", **openapi.POLL)
-    def poll(path: MemberPath) -> Response:
-        query = query_parameters(wire.PollQuery)
-        member = _member(node, path)
-        groups.send_away(member)
-        events = _wants(BATCH)
-        member.columns = not events and _wants(wire.ARROW_STREAM)
-        limit = min(query.max, settings.max_poll_records)
-        steps = polled(node, groups, metrics, member, limit, query, hung_up(), events=events)
-        return waiting(steps)
-
-    @app.get(
-        "/v1/groups/<group>/members/<member>/events",
-        summary="Records as server-sent events",
-        **openapi.EVENTS,
-    )
-    def events(path: MemberPath) -> Response:
-        member = _member(node, path)
-        last = request.headers.get("Last-Event-ID")
-        call = request.environ.get(wsgi.CALL) or Unlimited()
-        as_event = event_of if _wants(ONE) else None
-        stream = event_stream(node, groups, member, last, call, metrics, as_event)
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return in_pieces(stream, wire.SSE, headers)
-
-    @app.post("/v1/groups/<group>/members/<member>/acks", summary="Acknowledge", **openapi.ACKS)
-    def acks(path: MemberPath) -> Response:
-        return _acked(
-            metrics, path.group, lambda asked: groups.acks(path.group, path.member, asked)
-        )
 
 
 def _groups(
@@ -175,7 +128,7 @@ def _groups(
 
     @app.post("/v1/groups/<group>/seek", summary="Move a group's position", **openapi.SEEK)
     def seek(path: GroupPath) -> Response:
-        asked = _body(wire.SeekRequest)
+        asked = body_of(wire.SeekRequest)
         must_know(Kind.TOPIC, asked.topics or ())
         may_begin(node.session, path.group, [])
         anonymous.dismiss(path.group)
@@ -188,55 +141,21 @@ def _groups(
 def _pauses(app: OpenAPI, node: Node, pausing: Pausing) -> None:
     @app.post("/v1/groups/<group>/pause", summary="Deliver nothing", **openapi.PAUSE)
     def pause(path: GroupPath) -> Response:
-        answer = pausing.pause(path.group, _body(wire.PauseRequest))
+        answer = pausing.pause(path.group, body_of(wire.PauseRequest))
         came_to(pauses_of(node, path.group))
         return _answer(answer)
 
     @app.post("/v1/groups/<group>/resume", summary="Deliver again", **openapi.PAUSE)
     def resume(path: GroupPath) -> Response:
-        answer = pausing.resume(path.group, _body(wire.PauseRequest))
+        answer = pausing.resume(path.group, body_of(wire.PauseRequest))
         came_to(pauses_of(node, path.group))
         return _answer(answer)
-
-
-def _queue_verbs(
-    app: OpenAPI, node: Node, groups: Groups, anonymous: AnonymousMembers, metrics: Metrics
-) -> None:
-    @app.put("/v1/groups/<group>", summary="Make a queue group", **openapi.PUT_QUEUE)
-    def create(path: GroupPath) -> Response:
-        asked = _body(wire.QueueGroupRequest)
-        may_begin(node.session, path.group, [], asked.dead_letter_topic)
-        return _answer(groups.create(path.group, asked))
-
-    @app.post("/v1/groups/<group>/receive", summary="Receive without joining", **openapi.RECEIVE)
-    def receive(path: GroupPath) -> Response:
-        asked = _body(wire.ReceiveRequest)
-        may_begin(node.session, path.group, asked.topics or [path.group])
-        if (url := node.read_failover.better_node()) is not None:
-            anonymous.dismiss(path.group)
-            return _received_at(f"{url}/v1/groups/{path.group}")
-        steps = received(
-            node,
-            groups,
-            anonymous,
-            metrics,
-            path.group,
-            asked,
-            hung_up(),
-            tells_of_new(),
-            events=_wants(BATCH),
-        )
-        return waiting(steps)
-
-    @app.post("/v1/groups/<group>/acks", summary="Settle by receipt", **openapi.SETTLE)
-    def settle(path: GroupPath) -> Response:
-        return _acked(metrics, path.group, lambda asked: groups.settle(path.group, asked))
 
 
 def _purge(app: OpenAPI, purges: Purges) -> None:
     @app.post("/v1/groups/<group>/purge", summary="Settle all there is", **openapi.PURGE)
     def purge(path: GroupPath) -> Response:
-        asked = _body(wire.PurgeRequest)
+        asked = body_of(wire.PurgeRequest)
         must_know(Kind.TOPIC, asked.topics or ())
         answer = purges.purge(path.group, asked)
         ends = {f"{one.topic}/{one.partition}": one.offset for one in answer.partitions}
@@ -247,7 +166,7 @@ def _purge(app: OpenAPI, purges: Purges) -> None:
 def _redrive(app: OpenAPI, redrives: Redrives) -> None:
     @app.post("/v1/topics/<topic>/redrive", summary="Send dead records back", **openapi.REDRIVE)
     def redrive(path: TopicPath) -> Response:
-        asked = _body(wire.RedriveRequest)
+        asked = body_of(wire.RedriveRequest)
         may_work([], asked.to)
         must(Right.READ, Kind.TOPIC, [None if asked.to is None else path.topic])
         answer = redrives.run(path.topic, asked, may_send())
@@ -292,7 +211,7 @@ def _load(app: OpenAPI, advising: Advising) -> None:
 def _webhooks(app: OpenAPI, node: Node, webhooks: Webhooks) -> None:
     @app.put("/v1/groups/<group>/webhook", summary="Register a webhook", **openapi.PUT_WEBHOOK)
     def put(path: GroupPath) -> Response:
-        asked = _body(wire.WebhookRequest)
+        asked = body_of(wire.WebhookRequest)
         may_begin(node.session, path.group, asked.topics, asked.dead_letter_topic)
         return _answer(webhooks.put(path.group, asked))
 
@@ -311,7 +230,7 @@ def _browse(app: OpenAPI, browse: Browse) -> None:
     def page(path: TopicPath) -> Response:
         # Not through pydantic: values are JSON already.
         found = browse.page(path.topic, query_parameters(wire.BrowseQuery))
-        if _wants(BATCH):
+        if wants(BATCH):
             after = {"Lakequeue-Next-Offset": str(found.next_offset)}
             return Response(batch_of(found.records), headers=after, content_type=BATCH)
         return json_answer(vars(found))
@@ -356,42 +275,6 @@ def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
     @app.route("/openapi.json")
     def openapijson_answer() -> Response:
         return document()
-
-
-def _wants(media_type: str) -> bool:
-    return wants(request.headers.get("Accept"), media_type)
-
-
-# -- bodies and answers ---------------------------------------------------------------------------
-
-
-def _member(node: Node, path: MemberPath) -> Member:
-    member = node.members.get(path.group, path.member)
-    may_work(member.request.topics)  # its rights may have changed since it joined
-    return member
-
-
-def hung_up() -> Callable[[], bool]:
-    """Tells whether the client of this request has gone: then an answer would be lost."""
-    call = request.environ.get(wsgi.CALL)
-    return (lambda: False) if call is None else call.gone
-
-
-def _received_at(group_there: str) -> Response:
-    """Not as a problem: any client that follows redirects gets there."""
-    return Response(status=307, headers={"Location": f"{group_there}/receive"})
-
-
-def _acked(metrics: Metrics, group: str, settle: Settle) -> Response:
-    """Acks, by whichever call: timed, traced, and counted if they are refused."""
-    trace = context_of(request.headers.get(TRACEPARENT), request.headers.get(TRACESTATE))
-    with counting_refusals(metrics):
-        asked = _body(wire.AckRequest)
-    return waiting(keeping_body(acked(metrics, group, trace, partial(settle, asked))))
-
-
-def _body(shape: type[Shape]) -> Shape:
-    return json_body(shape, MAX_BODY_BYTES, "send fewer acks at once, or commit positions")
 
 
 def _answer(shape: BaseModel, status: int = 200) -> Response:
