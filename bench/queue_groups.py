@@ -33,6 +33,7 @@ import orjson
 from bench import machine
 from bench.machine import usage
 from bench.ordering import fill, order_all
+from bench.peers.usage import cpu_s
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.clock import HybridClock, wall_micros
 from queue_tables.root import QueueRoot
@@ -51,6 +52,10 @@ class QueueFigures(TypedDict):
     records: int
     workers: int
     records_per_s: int
+    node_us: float
+    """CPU of the node for each record that is delivered and acked."""
+    load_us: float
+    """CPU of the workers."""
     late_p50_ms: float
     late_p99_ms: float
     delayed: int
@@ -100,8 +105,8 @@ def _work(url: str, threads: int, done: Any) -> None:
         worker.join()
 
 
-def _drain(url: str, records: int, workers: int) -> int:
-    """Records a second, from the first tenth acked to the last."""
+def _drain(url: str, pid: int, records: int, workers: int) -> tuple[int, float, float]:
+    """Records a second, from the first tenth acked to the last; µs of the node and the workers."""
     context = multiprocessing.get_context("spawn")
     done = context.Value("l", 0)
     share = max(1, workers // PROCESSES)
@@ -110,13 +115,18 @@ def _drain(url: str, records: int, workers: int) -> int:
         process.start()
     while done.value < records // 10:
         time.sleep(0.02)
-    first, began = done.value, time.monotonic()
+    load = [process.pid or 0 for process in processes]
+    first, began, before = done.value, time.monotonic(), (cpu_s([pid]), cpu_s(load))
     while done.value < records:
         time.sleep(0.02)
     seconds = time.monotonic() - began
+    node_us, load_us = (
+        round((now - then) * 1e6 / (records - first), 1)
+        for now, then in zip((cpu_s([pid]), cpu_s(load)), before, strict=True)
+    )
     for process in processes:
         process.join()
-    return int((records - first) / seconds)
+    return int((records - first) / seconds), node_us, load_us
 
 
 def _lateness(url: str) -> list[float]:
@@ -184,8 +194,8 @@ def _parked_mib(url: str, pid: int, records: int) -> int:
 
 def measure(records: int = 60_000, workers: int = 48, delayed: int = 1_000_000) -> QueueFigures:
     """Fill, start, measure."""
-    with tempfile.TemporaryDirectory() as folder, _node(Path(folder), records) as (url, _):
-        rate = _drain(url, records, workers)
+    with tempfile.TemporaryDirectory() as folder, _node(Path(folder), records) as (url, pid):
+        rate, node_us, load_us = _drain(url, pid, records, workers)
         late = _lateness(url)
     tomorrow = wall_micros() + 86_400_000_000
     with (
@@ -197,6 +207,8 @@ def measure(records: int = 60_000, workers: int = 48, delayed: int = 1_000_000) 
         "records": records,
         "workers": workers,
         "records_per_s": rate,
+        "node_us": node_us,
+        "load_us": load_us,
         "late_p50_ms": round(late[len(late) // 2], 1),
         "late_p99_ms": round(late[int(len(late) * 0.99)], 1),
         "delayed": delayed,
