@@ -80,22 +80,20 @@ def _work(url: str, threads: int, done: Any) -> None:
         with httpx2.Client(base_url=url, timeout=60) as http:
             path = _join(http, "drain")
         connection = HTTPConnection(host, timeout=60)
-        acked = 0
+        receipts: list[str] = []
         while True:
-            connection.request("GET", f"{path}/records?max={BATCH}&wait_ms=2000")
-            body = orjson.loads(connection.getresponse().read())
+            asked = {"acks": receipts, "max": BATCH, "wait_ms": 2_000}
+            connection.request("POST", f"{path}/records", orjson.dumps(asked), JSON)
+            answer = connection.getresponse()
+            text = answer.read()
+            if answer.status != HTTPStatus.OK:
+                raise RuntimeError(text.decode())
+            with done.get_lock():
+                done.value += len(receipts)
+            had, body = bool(receipts), orjson.loads(text)
             receipts = [record["receipt"] for record in body["records"]]
-            if not receipts and acked:
+            if had and not receipts:
                 break
-            if receipts:
-                connection.request("POST", f"{path}/acks", orjson.dumps({"acks": receipts}), JSON)
-                answer = connection.getresponse()
-                if answer.status != HTTPStatus.OK:
-                    raise RuntimeError(answer.read().decode())
-                answer.read()
-                acked += len(receipts)
-                with done.get_lock():
-                    done.value += len(receipts)
         connection.close()
 
     workers = [threading.Thread(target=run) for _ in range(threads)]

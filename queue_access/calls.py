@@ -129,6 +129,9 @@ CONSUMER: tuple[CallRight, ...] = (
         "GET", _M + "/records", Right.CONSUME, Kind.GROUP, also=(_CONSUME_TOPICS,), reads=True
     ),
     CallRight(
+        "POST", _M + "/records", Right.CONSUME, Kind.GROUP, also=(_CONSUME_TOPICS,), reads=True
+    ),
+    CallRight(
         "GET", _M + "/events", Right.CONSUME, Kind.GROUP, also=(_CONSUME_TOPICS,), reads=True
     ),
     CallRight("POST", _M + "/acks", Right.CONSUME, Kind.GROUP, keeps=True),

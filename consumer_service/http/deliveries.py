@@ -12,7 +12,14 @@ from consumer_service.calls.anonymous_members import AnonymousMembers
 from consumer_service.calls.groups import Groups
 from consumer_service.http import openapi
 from consumer_service.http.bodies import body_of, wants
-from consumer_service.http.delivering import Settle, acked, counting_refusals, polled, received
+from consumer_service.http.delivering import (
+    Settle,
+    acked,
+    counting_refusals,
+    polled,
+    received,
+    worked,
+)
 from consumer_service.http.doors import may_begin
 from consumer_service.http.paths import GroupPath, MemberPath
 from consumer_service.http.sse import Unlimited, event_stream
@@ -20,6 +27,7 @@ from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
 from lakequeue import wire
+from lakequeue.errors import InvalidRequest
 from lakequeue.tracing.context import TRACEPARENT, TRACESTATE, context_of
 from lakequeue.wire.cloud_events import BATCH, ONE, event_of
 from serving.answers import in_pieces, json_answer, waiting
@@ -42,6 +50,23 @@ def delivery_calls(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -
         limit = min(query.max, settings.max_poll_records)
         steps = polled(node, groups, metrics, member, limit, query, _hung_up(), events=events)
         return waiting(steps)
+
+    @app.post("/v1/groups/<group>/members/<member>/records", summary="Work", **openapi.WORK)
+    def work(path: MemberPath) -> Response:
+        trace = context_of(request.headers.get(TRACEPARENT), request.headers.get(TRACESTATE))
+        with counting_refusals(metrics):
+            member = _member(node, path)
+            if member.request.mode != "queue":
+                raise InvalidRequest(
+                    "acks come with a poll in queue groups only, and this is a stream group",
+                    hint="POST …/acks, then GET …/records",
+                )
+            groups.send_away(member)
+            asked = body_of(wire.WorkRequest)
+        wanted = wants(BATCH)
+        gone = _hung_up()
+        steps = worked(node, groups, metrics, member, asked, trace, gone, events=wanted)
+        return waiting(keeping_body(steps))
 
     @app.get(
         "/v1/groups/<group>/members/<member>/events",

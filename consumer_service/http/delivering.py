@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from consumer_service.calls.anonymous_members import AnonymousMembers
 from consumer_service.calls.groups import IDLE_WAIT_S, Groups
@@ -13,8 +14,9 @@ from consumer_service.metrics import Metrics
 from consumer_service.node import Node
 from consumer_service.polls.served import Settling, answer_of, take_back
 from consumer_service.polls.traces import settled
+from consumer_service.queues.brought import Brought
 from lakequeue import wire
-from lakequeue.errors import LakequeueError, SentOn
+from lakequeue.errors import AttemptSuperseded, LakequeueError, SentOn
 from lakequeue.tracing.context import TraceContext
 from serving.front.messages import Answer, json_of
 from serving.front.parking import BLOCKS, Steps
@@ -26,18 +28,20 @@ def polled(
     metrics: Metrics,
     member: Member,
     limit: int,
-    query: wire.PollQuery,
+    query: wire.PollQuery | wire.WorkRequest,
     gone: Callable[[], bool],
     *,
     events: bool = False,
+    brought: Brought | None = None,
 ) -> Steps[Answer]:
-    """What a poll comes to. `events`: as CloudEvents."""
+    """What a poll comes to. `events`: as CloudEvents. `brought`: what came with it."""
     began = time.perf_counter()
     mode = node.mode_of(member)
+    steps = mode.steps if brought is None else partial(node.queues.steps, brought=brought)
     idle = groups.has_nothing(member)
     wait_s = min(query.wait_ms / 1_000, IDLE_WAIT_S if idle else float("inf"))
     with metrics.polling():
-        delivered = yield from mode.steps(member, limit, wait_s, gone, query.after)
+        delivered = yield from steps(member, limit, wait_s, gone, query.after)
     if gone():
         yield BLOCKS
         take_back(member, delivered)
@@ -58,6 +62,8 @@ def polled(
         "assignment": told,
         "assignment_version": node.reconciler.assignment_version(member.group),
     }
+    if brought is not None:
+        beside |= (yield from brought.end()).model_dump()
     took = time.perf_counter() - began
     return answer_of(member, delivered, metrics.delivered, beside, took, events=events)
 
@@ -85,6 +91,48 @@ def acked(
         answer = yield from settled(group, trace, settle())
     metrics.acked(time.perf_counter() - started)
     return json_of(answer.model_dump())
+
+
+def worked(
+    node: Node,
+    groups: Groups,
+    metrics: Metrics,
+    member: Member,
+    asked: wire.WorkRequest,
+    trace: TraceContext | None,
+    gone: Callable[[], bool],
+    *,
+    events: bool = False,
+) -> Steps[Answer]:
+    """What acks come to, and the poll that brings them along. `events`: as CloudEvents."""
+    limit = min(asked.max, node.settings.consumer.max_poll_records)
+    if not (asked.acks or asked.nacks or asked.extend or asked.commit):
+        return (yield from polled(node, groups, metrics, member, limit, asked, gone, events=events))
+    brought = node.queues.brought(member.group, asked, trace)
+    steps = polled(
+        node, groups, metrics, member, limit, asked, gone, events=events, brought=brought
+    )
+    try:
+        return (yield from steps)
+    except LakequeueError as error:
+        yield from _say(error, brought)
+        if brought.failed:
+            metrics.refused(error.code)
+        raise
+    finally:
+        if brought.answer is not None:
+            metrics.acked(brought.took_s)
+            if brought.answer.refused:
+                metrics.refused(AttemptSuperseded.code)
+
+
+def _say(error: LakequeueError, brought: Brought) -> Steps[None]:
+    """Have the error of a poll say what became of the acks."""
+    if brought.failed:
+        error.stored = error.stored or "no"
+        return
+    error.extra |= (yield from brought.end()).model_dump()
+    error.stored = "yes"
 
 
 def received(

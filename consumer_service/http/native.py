@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from consumer_service.calls.groups import Groups
-from consumer_service.http.delivering import Settle, acked, counting_refusals, polled
+from consumer_service.http.delivering import Settle, acked, counting_refusals, polled, worked
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
@@ -23,7 +23,7 @@ from lakequeue.wire.parsing import valid
 from queue_access.rights import Kind, Right
 from serving.front.call import Call
 from serving.front.mailbox import Rush
-from serving.front.messages import Header
+from serving.front.messages import Header, Request
 from serving.requests import media_type_of, parsed
 
 MOST_BODY: Final = 16 << 10
@@ -39,19 +39,16 @@ class Native:
         self._groups = Groups(node)
         self._metrics = metrics
         self._acks = Rush(node.journal.rush)
-        self._polls = Rush(node.queue_delivery.rush)
+        self._polls = Rush(self._rush)
 
     def poll(self, call: Call) -> None:
         """`GET …/records`."""
         request = call.request
         query = _query_of(request.query) if request.method == "GET" else None
-        member = None if query is None or b"%" in request.target else self._member(request.path)
-        if query is None or member is None or self._node.tailer.failing_since is not None:
+        member = None if query is None else self._member(request)
+        if query is None or member is None:
             call.to_application()
             return
-        for topic in member.request.topics:  # its rights may have changed since it joined
-            request.caller.must(Right.CONSUME, Kind.TOPIC, topic)
-            request.also.append((Right.CONSUME, Kind.TOPIC, topic))
         asked = valid(wire.PollQuery, query, texts=True)
         accept = _accept_of(request.headers)
         events = wants(accept, BATCH)
@@ -65,16 +62,28 @@ class Native:
         )
         call.follow(steps, inline=True)
 
+    def work(self, call: Call) -> None:
+        """`POST …/members/{member}/records`."""
+        request = call.request
+        member = self._member(request) if _is_plain(request) else None
+        if member is None or member.request.mode != "queue":
+            call.to_application()
+            return
+        events = wants(_accept_of(request.headers), BATCH)
+        body, request.body, request.headers = request.body, b"", []
+        with counting_refusals(self._metrics):
+            asked = valid(wire.WorkRequest, parsed(body))
+        self._polls.came(call.loop)
+        steps = worked(
+            self._node, self._groups, self._metrics, member, asked, None, call.gone, events=events
+        )
+        call.follow(steps, inline=True)
+
     def acks(self, call: Call) -> None:
         """`POST …/acks`."""
         request = call.request
         _, _, _, group, *rest = request.path.split("/")
-        if (
-            len(request.body) > MOST_BODY
-            or b"%" in request.target
-            or spans.tracer() is not None
-            or media_type_of(request.header(b"content-type") or None) != wire.JSON
-        ):
+        if not _is_plain(request):
             call.to_application()
             return
         if rest[0] == "members" and self._node.members.find(group, rest[1]) is not None:
@@ -91,18 +100,47 @@ class Native:
         steps = acked(self._metrics, group, None, lambda: settle(asked))
         call.follow(steps, inline=True)
 
-    def _member(self, path: str) -> Member | None:
-        """The member that is active here; the application says what else is so. And it serves those
-        that commit before they get anything."""
-        _, _, _, group, _, name, *_ = path.split("/")
+    def _rush(self, on: bool) -> None:
+        """More polls are just being read, or no more: some bring acks along."""
+        if on:
+            self._node.journal.rush(True)
+        # A round that begins now has the journal wait for what it takes.
+        self._node.queue_delivery.rush(on)
+        if not on:
+            self._node.journal.rush(False)
+
+    def _member(self, request: Request) -> Member | None:
+        """The member that is active here and may poll now.
+
+        None: the application says what else is so. And it serves those that commit before they get
+        anything. Raises `Forbidden`.
+        """
+        if b"%" in request.target or self._node.tailer.failing_since is not None:
+            return None
+        _, _, _, group, _, name, *_ = request.path.split("/")
         member = self._node.members.find(group, name)
-        if member is None or member.request.mode == "queue":
-            return member
-        return None if member.request.delivery == "at_most_once" else member
+        if member is None:
+            return None
+        if member.request.mode != "queue" and member.request.delivery == "at_most_once":
+            return None
+        for topic in member.request.topics:  # its rights may have changed since it joined
+            request.caller.must(Right.CONSUME, Kind.TOPIC, topic)
+            request.also.append((Right.CONSUME, Kind.TOPIC, topic))
+        return member
 
     def _is_queue(self, group: str) -> bool:
         owned = self._node.owned_partitions.of_group(group)
         return bool(owned) and owned[0].mode == "queue"
+
+
+def _is_plain(request: Request) -> bool:
+    """Whether its body is small JSON, and nobody wants to know of it."""
+    return (
+        len(request.body) <= MOST_BODY
+        and b"%" not in request.target
+        and spans.tracer() is None
+        and media_type_of(request.header(b"content-type") or None) == wire.JSON
+    )
 
 
 def _query_of(text: str) -> dict[str, str] | None:

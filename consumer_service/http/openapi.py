@@ -49,6 +49,7 @@ LEAVE = _call({204: None}, 404)
 HEARTBEAT = _call({200: wire.HeartbeatAnswer}, 404)
 POLL = _call({200: wire.PollAnswer}, 404, 422, 503)
 POLL["openapi_extensions"] = _query(wire.PollQuery)
+WORK = _call({200: wire.WorkAnswer}, 400, 404, 422, 429, 503, 507, body=wire.WorkRequest)
 EVENTS = _call(
     {200: answered("Records, as server-sent events", wire.SSE, {"type": "string"})}, 404, 422
 )

@@ -27,6 +27,9 @@ class Plain(Protocol):
     def poll(self, call: Call) -> None:
         """Of a member."""
 
+    def work(self, call: Call) -> None:
+        """Acks of a member, and its next poll."""
+
     def acks(self, call: Call) -> None:
         """By a member, or by receipts alone."""
 
@@ -51,6 +54,7 @@ def ways_of(settings: Settings, alive: Callable[[], dict[str, str]], plain: Plai
         Way("GET", "/readyz/?", Kind("ready", 4, 64), _NO_BODY, within_s=_STATE_S),
         Way("GET", "/metrics/?", Kind("metrics", 4, 64), _NO_BODY, within_s=_STATE_S),
         Way("GET", rf"{_MEMBER}/records/?", poll, _NO_BODY, plain.poll),
+        Way("POST", rf"{_MEMBER}/records/?", poll, MAX_BODY_BYTES, plain.work),
         Way("GET", rf"{_MEMBER}/events/?", poll, _NO_BODY),
         Way("POST", rf"{_GROUP}/receive/?", poll, MAX_BODY_BYTES),
         Way("POST", rf"({_MEMBER}|{_GROUP})/acks/?", ack, MAX_BODY_BYTES, plain.acks),

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -35,6 +34,7 @@ from queue_tables.groups.state import fences_in as said_fences
 from queue_tables.root import QueueRoot
 from queue_tables.shards.group_commit import GroupCommitter
 from queue_tables.shards.shards import ShardWriter, highest_stamp
+from serving.front.limits.turns import TURNS
 from serving.front.parking import Done, Steps, Until, finish
 
 log = structlog.get_logger()
@@ -45,7 +45,7 @@ FACT_BYTES = 200
 """What one fact is counted as, against the bound of the group committer."""
 MAX_GROUP_BYTES = 1 << 20
 MAX_PENDING_BYTES = 8 << 20
-RUSH_S = 0.005
+RUSH_S = 0.015
 """For so much longer than the linger a commit waits for acks that are just being read."""
 
 
@@ -156,6 +156,8 @@ class Journal:
             max_pending_bytes=MAX_PENDING_BYTES,
             name="journal",
             rush_s=RUSH_S,
+            # A rush of one call ends with the turn of the loop that has read it.
+            eager=False,
         )
 
     def start(self) -> None:
@@ -176,15 +178,6 @@ class Journal:
             self._rushes += 1 if on else -1
             # In here, so that who says so last has it said last.
             self._committer.rush(self._rushes > 0)
-
-    @contextmanager
-    def soon(self) -> Iterator[None]:
-        """Facts are submitted within: a commit waits a moment for them."""
-        self.rush(True)
-        try:
-            yield
-        finally:
-            self.rush(False)
 
     def submit(self, facts: list[Fact]) -> tuple[Entry, Future[object]]:
         """Queue `facts`. The future ends when they are durable, or with the error.
@@ -216,7 +209,9 @@ class Journal:
                 return
             began = time.perf_counter()
             try:
-                version = self._writer.append(to_arrow(facts), self._clock.next())
+                # It asks for the interpreter after each of a dozen calls of the system.
+                with TURNS:
+                    version = self._writer.append(to_arrow(facts), self._clock.next())
             except CommitConflict as conflict:
                 for key, epoch in fences_in(conflict.commits).items():
                     self._fences[key] = max(epoch, self._fences.get(key, 0))

@@ -8,7 +8,7 @@ from typing import Any
 
 from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.ownership.settlement import Settlement
-from queue_rules.queues.attempts import Attempt, Move, Taken
+from queue_rules.queues.attempts import Attempt, Move, Taken, move_of
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.receipts import keep_until
 from queue_tables.groups.facts import Kind
@@ -74,14 +74,11 @@ class PartitionBatch:
         if queue is None or all(map(queue.is_newest, self.deliver)):
             return
         kept = [place for place in places if queue.is_newest(self.deliver[place])]
-        dropped = {one.offset for one in self.deliver} - {self.deliver[at].offset for at in kept}
         self.deliver = [self.deliver[place] for place in kept]
         self.records = [self.records[place] for place in kept]
-        self.moves = [
-            move
-            for move in self.moves
-            if move.kind is not Kind.DELIVERED or move.offset not in dropped
-        ]
+        # One of them may be of several records.
+        others = [move for move in self.moves if move.kind is not Kind.DELIVERED]
+        self.moves = others + [move_of(Kind.DELIVERED, one) for one in self.deliver]
 
     def add(self, taken: Taken, records: Iterable[dict[str, Any]], size: int) -> None:
         """Records of these deliveries, of so many bytes."""

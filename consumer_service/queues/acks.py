@@ -24,8 +24,11 @@ from lakequeue.steps import Step, reach
 from lakequeue.wire import (
     AckRequest,
     SettleAnswer,
+    Settled,
     group_checksum,
 )
+from queue_rules.queues.attempts import Attempt, acked_moves
+from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.receipt_actions import (
     Gone,
     ReceiptAction,
@@ -34,7 +37,7 @@ from queue_rules.queues.receipt_actions import (
     refused_of,
     superseded,
 )
-from queue_rules.queues.receipts import Begun, begin
+from queue_rules.queues.receipts import Begun, begin, take_hold
 from queue_tables.groups.facts import Key, Kind
 from serving.front.parking import BLOCKS, Steps
 
@@ -43,12 +46,16 @@ NodeOf = Callable[[Key], str | None]
 
 
 @dataclass(slots=True)
-class _Change:
+class Change:
     """What happens to one partition, on its way into the journal."""
 
     owned: OwnedPartition
     settlement: Settlement
+    acked: list[Attempt] = field(default_factory=list)
+    receipts: list[str] = field(default_factory=list)
+    """Of those that are acked."""
     begun: list[Begun] = field(default_factory=list)
+    """What else is done."""
 
 
 class QueueAcks:
@@ -81,9 +88,28 @@ class QueueAcks:
         Raises `AttemptSuperseded` with `settled` and `refused` when any receipt is not good;
         `CoordinationUnavailable` or `StorageUnavailable` with `stored` "unknown".
         """
+        answer = yield from self.outcome(group, request, topics, [])
+        if not answer.settled and (gone := all_gone(group, answer.refused)) is not None:
+            raise gone
+        if answer.refused:
+            raise superseded(answer)
+        return answer
+
+    def outcome(
+        self,
+        group: str,
+        request: AckRequest,
+        topics: Mapping[str, str],
+        changes: list[Change],
+        *,
+        brief: bool = False,
+    ) -> Steps[SettleAnswer]:
+        """As `settle`, but what is not good is only said.
+
+        `changes` is filled before anything is waited for. `brief`: acks that are good need no word.
+        """
         answer = SettleAnswer()
         by_key = _by_key(group, request, answer, topics)
-        changes: list[_Change] = []
         try:
             for key, some in by_key.items():
                 change = self._begin(key, some, answer, topics)
@@ -92,6 +118,9 @@ class QueueAcks:
                     self._elsewhere(key, some, answer, topics)
                 elif change.settlement.submitted:
                     changes.append(change)
+            if brief:
+                # Acks that were told before.
+                answer.settled.clear()
             yield from self._settled(changes)
         except LakequeueError as error:
             if changes and len(by_key) > 1:
@@ -100,15 +129,12 @@ class QueueAcks:
             raise
         for change in changes:
             if change.settlement.newer_epoch(change.owned) is None:
+                acked = () if brief else change.receipts
+                answer.settled += [Settled(receipt=receipt) for receipt in acked]
                 answer.settled += [one.settled for one in change.begun]
                 continue
             yield BLOCKS
-            actions = [one.action for one in change.begun]
-            self._elsewhere(change.owned.key, actions, answer, topics)
-        if not answer.settled and (gone := all_gone(group, answer.refused)) is not None:
-            raise gone
-        if answer.refused:
-            raise superseded(answer)
+            self._elsewhere(change.owned.key, by_key[change.owned.key], answer, topics)
         return answer
 
     def _begin(
@@ -117,32 +143,50 @@ class QueueAcks:
         actions: list[ReceiptAction],
         answer: SettleAnswer,
         topics: Mapping[str, str],
-    ) -> _Change | None:
+    ) -> Change | None:
         """None: the partition is not here, or not any more."""
         owned = self._owned_partitions.get(key)
         if owned is None:
             return None
-        change = _Change(owned, Settlement(self._journal, [owned]))
+        change = Change(owned, Settlement(self._journal, [owned]))
         with change.settlement:
             if owned.queue is None or not owned.accepts_acks:
                 return None
             now = wall_micros()
             try:
-                for action in actions:
-                    one = begin(
-                        owned.queue, owned.generation, action, now, self._random, topics, answer
-                    )
-                    if one is not None:
-                        change.begun.append(one)
-                if not change.begun:
+                self._begin_all(change, owned.queue, actions, now, topics, answer)
+                if not (change.acked or change.begun):
                     return change
-                moves = [one.move for one in change.begun]
+                moves = acked_moves(change.acked) + [one.move for one in change.begun]
                 change.settlement.submit_moves(owned, moves, partial(self._finish, change))
             except BaseException:
+                for one in change.acked:
+                    owned.queue.cancel(one, now)
                 for begun in change.begun:
                     begun.finish(owned.queue, now, stands=False)
                 raise
         return change
+
+    def _begin_all(
+        self,
+        change: Change,
+        queue: QueuePartition,
+        actions: list[ReceiptAction],
+        now: int,
+        topics: Mapping[str, str],
+        answer: SettleAnswer,
+    ) -> None:
+        generation = change.owned.generation
+        for action in actions:
+            if action.does != "ack":
+                begun = begin(queue, generation, action, now, self._random, topics, answer)
+                if begun is not None:
+                    change.begun.append(begun)
+                continue
+            one = take_hold(queue, generation, action, now, topics, answer)
+            if one is not None:
+                change.acked.append(one)
+                change.receipts.append(action.text)
 
     def _elsewhere(
         self,
@@ -168,15 +212,20 @@ class QueueAcks:
             refused.location = location
             answer.refused.append(refused)
 
-    def _finish(self, change: _Change, owned: OwnedPartition, stands: bool) -> None:
+    def _finish(self, change: Change, owned: OwnedPartition, stands: bool) -> None:
         """In the committer's thread: the facts stand, or do not."""
         if owned.queue is None:
             return
         now = wall_micros()
+        if stands:
+            owned.queue.finish_acks(change.acked)
+        else:
+            for one in change.acked:
+                owned.queue.cancel(one, now)
         for begun in change.begun:
             begun.finish(owned.queue, now, stands=stands)
             move = begun.move
-            if not stands or begun.action.does == "ack":
+            if not stands:
                 continue
             self._timer.expect(move.until)
             if begun.action.does == "nack":
@@ -190,7 +239,7 @@ class QueueAcks:
         self._waiters.news(owned.key.group)
 
     @staticmethod
-    def _settled(changes: list[_Change]) -> Steps[None]:
+    def _settled(changes: list[Change]) -> Steps[None]:
         for change in changes:
             yield from change.settlement.steps("it may be stored or not; send it again")
         reach(Step.QUEUE_SETTLED)
@@ -206,11 +255,17 @@ def _by_key(
     """What is asked, by partition; those of another group are refused."""
     by_key: dict[Key, list[ReceiptAction]] = {}
     checksum = group_checksum(group)
+    # Mostly neighbours are of one partition.
+    where: tuple[str, int] | None = None
+    mine: list[ReceiptAction] = []
     for action in receipt_actions_of(request):
         receipt = action.receipt
         if receipt.group != checksum:
             answer.refused.append(refused_of(action, topics, "other_group"))
             continue
-        key = Key(group, TopicId(receipt.topic_id), Partition(receipt.partition))
-        by_key.setdefault(key, []).append(action)
+        if where != (receipt.topic_id, receipt.partition):
+            where = receipt.topic_id, receipt.partition
+            key = Key(group, TopicId(receipt.topic_id), Partition(receipt.partition))
+            mine = by_key.setdefault(key, [])
+        mine.append(action)
     return by_key

@@ -18,6 +18,7 @@ from consumer_service.ownership.settlement import Settlement
 from consumer_service.ownership.takeover import fact_of
 from consumer_service.polls.poll_batch import PartitionBatch, QueuePollResult
 from consumer_service.polls.waiting import begin, wait_for_records
+from consumer_service.queues.brought import Brought
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.rounds import Round, Rounds, Ticket
 from consumer_service.queues.settling import (
@@ -73,7 +74,8 @@ class QueueDelivery:
         self._max_poll_bytes = max_poll_bytes
         self._on_dying = on_dying
         self._on_undecodable = on_undecodable
-        self._rounds = Rounds(self._serve, run)
+        self._run = run
+        self._rounds = Rounds(self._serve, self._soon)
         self.rush = self._rounds.rush
         """Whether more polls are just being read."""
 
@@ -84,20 +86,29 @@ class QueueDelivery:
         wait_s: float,
         gone: Callable[[], bool],
         after: int | None = None,
+        brought: Brought | None = None,
     ) -> Steps[QueuePollResult]:
         """Up to `max_records` records; waits at most `wait_s` seconds for the first.
 
-        As `Delivery.steps`; `after` gives back what was in answers that got lost.
+        As `Delivery.steps`; `after` gives back what was in answers that got lost. What was
+        `brought` along is durable before anything is waited for.
         """
         number = yield from begin(member, after)
+        if brought is not None:
+            yield from brought.begin()
         enter = partial(self._waiters.enter, member.group, member.wake)
-        look = partial(self._look, member, max_records, number, gone)
+        look = partial(self._look, member, max_records, number, gone, brought)
         with self._waiters.asking(member.group, member.wake, member.member_id):
             found = yield from wait_for_records(member, wait_s, gone, enter, look)
         return found or QueuePollResult()
 
     def _look(
-        self, member: Member, max_records: int, number: int, gone: Callable[[], bool]
+        self,
+        member: Member,
+        max_records: int,
+        number: int,
+        gone: Callable[[], bool],
+        brought: Brought | None,
     ) -> Steps[QueuePollResult | None]:
         """What there is now; None when a newer poll has begun."""
 
@@ -107,7 +118,13 @@ class QueueDelivery:
 
         if number and member.polls.begun != number:
             return None
-        delivered = yield from self._gather(member, max_records, wanted)
+        delivered = yield from self._gather(member, max_records, wanted, brought)
+        if brought is not None:
+            try:
+                yield from brought.end()
+            except BaseException:
+                delivered.take_back()
+                raise
         if not number or not delivered.records:
             return delivered
         # Remember the answer until the next poll says that it has arrived.
@@ -123,14 +140,19 @@ class QueueDelivery:
     # -- one look ---------------------------------------------------------------------------------
 
     def _gather(
-        self, member: Member, max_records: int, wanted: Callable[[], bool]
+        self,
+        member: Member,
+        max_records: int,
+        wanted: Callable[[], bool],
+        brought: Brought | None,
     ) -> Steps[QueuePollResult]:
         news = partial(self._waiters.news, member.group)
         kind: Hashable = member.group, *member.request.topics
         if predicate_in(member.options) is not None:
             # A look can take long, and holds up nobody.
             kind = object()
-        ticket = self._rounds.join(kind, member, max_records, wanted)
+        leaving = () if brought is None else brought.leaving()
+        ticket = self._rounds.join(kind, member, max_records, wanted, leaving)
         try:
             yield from self._served(ticket)
             if _is_long(ticket):
@@ -160,20 +182,36 @@ class QueueDelivery:
 
     # -- a round, in a thread of its own ----------------------------------------------------------
 
+    def _soon(self, work: Callable[[], object]) -> None:
+        """Take for a round, elsewhere. A commit waits a moment for it, so that acks that came with
+        its polls need none of their own."""
+
+        def there() -> None:
+            try:
+                work()
+            finally:
+                self._journal.rush(False)
+
+        self._journal.rush(True)
+        try:
+            self._run(there)
+        except BaseException:
+            self._journal.rush(False)
+            raise
+
     def _serve(self, served: Round) -> None:
         """Take for all who have come, and have it committed."""
         try:
-            with self._journal.soon():
-                Taking(
-                    self._tailer,
-                    self._waiters,
-                    self._on_undecodable,
-                    self._max_poll_bytes,
-                    self._owned_partitions,
-                    served.tickets,
-                ).all(self._rounds.keeps)
-                self._rounds.put_back(served)
-                submitted = self._submit(served)
+            Taking(
+                self._tailer,
+                self._waiters,
+                self._on_undecodable,
+                self._max_poll_bytes,
+                self._owned_partitions,
+                served.tickets,
+            ).all(self._rounds.keeps)
+            self._rounds.put_back(served)
+            submitted = self._submit(served)
         except BaseException as error:  # noqa: BLE001 -- each of its polls raises it
             submitted = False
             for ticket in served.tickets:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.polls.matching import FIND_S, find_matching
 from consumer_service.polls.poll_batch import PartitionBatch
-from consumer_service.reading.encode import new_records_of, plain_records
+from consumer_service.reading.encode import new_records_of, numbers_of, plain_records
 from consumer_service.reading.runs import value_bytes
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable
@@ -92,7 +92,7 @@ class Chunk:
         self.rest: pa.Table | None = ahead
         """What of `ahead` was not looked at yet."""
         self._totals = [0, *(values + each * np.arange(1, count + 1)).astype(np.int64).tolist()]
-        self._offsets: list[int] = rows["offset"].to_pylist()
+        self._offsets = numbers_of(rows["offset"])
         self._offsets.append(
             following if count == ahead.num_rows else ahead["offset"][count].as_py()
         )
@@ -122,6 +122,11 @@ class Chunk:
         before, self._at = self._at, bisect_left(offsets, scan, self._at, last)
         self.rest = self._ahead.slice(self._at) if self._at < self._ahead.num_rows else None
         batch.owned.rows = self.rest
+        if len(taken.deliver) == self._at - before:
+            # All of them, as nearly always.
+            made = self._made = self._made or plain_records(self._rows)
+            batch.add(taken, made[before : self._at], totals[self._at] - totals[before])
+            return
         places = [bisect_left(offsets, one.offset, 0, last) for one in taken.deliver]
         size = sum([totals[place + 1] - totals[place] for place in places])
         sparse = len(places) * _SPARSE < self._at - before

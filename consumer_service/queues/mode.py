@@ -11,9 +11,12 @@ from consumer_service.ownership.positions import Consumed, Position
 from consumer_service.polls.poll_batch import QueuePollResult
 from consumer_service.polls.sent_events import SentEvents
 from consumer_service.polls.served import Answered
-from consumer_service.queues.acks import QueueAcks
+from consumer_service.polls.traces import settled
+from consumer_service.queues.acks import Change, QueueAcks
+from consumer_service.queues.brought import Brought
 from consumer_service.queues.delivery import QueueDelivery
 from consumer_service.queues.waiters import Waiters
+from lakequeue.tracing.context import TraceContext
 from lakequeue.wire import AckRequest, SettleAnswer
 from lakequeue.wire.limits import DEFAULT_MAX_IN_FLIGHT
 from queue_rules.queues.partition import QueuePartition
@@ -44,6 +47,7 @@ class Queues:
         self._members = members
         self._waiters = waiters
         self.steps = delivery.steps
+        """With what was brought along, if anything was."""
         self._acks = acks
         self._topics = topics
         self._policy = policy
@@ -86,6 +90,12 @@ class Queues:
     def settle(self, group: str, request: AckRequest) -> Steps[SettleAnswer]:
         """Acks, nacks and extensions; see `QueueAcks.settle` for the errors."""
         return self._acks.settle(group, request, self._topics.names)
+
+    def brought(self, group: str, request: AckRequest, trace: TraceContext | None) -> Brought:
+        """The same, brought along by a poll: receipts that are not good are no error of it."""
+        changes: list[Change] = []
+        steps = self._acks.outcome(group, request, self._topics.names, changes, brief=True)
+        return Brought(settled(group, trace, steps), changes)
 
     def before_leaving(self, _member: Member, _delivered: Answered) -> None:
         """At most once: they were committed as acked when they were taken."""

@@ -8,19 +8,23 @@ is committed while the next one takes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from consumer_service.members import Member
+from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.polls.poll_batch import PartitionBatch
 from lakequeue.clock import boot_seconds
+from queue_rules.queues.attempts import Attempt
 
+Leaving = Sequence[tuple[OwnedPartition, Sequence[Attempt]]]
+"""Attempts that are being settled."""
 MOST: Final = 64
 """Polls of a round."""
-RUSH_S: Final = 0.005
+RUSH_S: Final = 0.015
 """So long a round waits at most for polls that are just being read."""
 
 
@@ -35,6 +39,8 @@ class Ticket:
     """Where it is served."""
     wanted: Callable[[], bool]
     """Whether anybody would get what it takes."""
+    leaving: Leaving
+    """What is out no more when its member gets others: acks that came with the poll."""
     batches: list[PartitionBatch] = field(default_factory=list)
     """What it has got."""
     error: BaseException | None = None
@@ -99,7 +105,12 @@ class Rounds:
         self._run_all(begin)
 
     def join(
-        self, kind: Hashable, member: Member, most: int, wanted: Callable[[], bool] = lambda: True
+        self,
+        kind: Hashable,
+        member: Member,
+        most: int,
+        wanted: Callable[[], bool] = lambda: True,
+        leaving: Leaving = (),
     ) -> Ticket:
         """A place in the next round of the kind."""
         with self._lock:
@@ -107,7 +118,7 @@ class Rounds:
             if not line.waiting or len(line.waiting[-1].tickets) >= MOST:
                 line.waiting.append(Round(kind))
             joined = line.waiting[-1]
-            ticket = Ticket(member, most, joined, wanted)
+            ticket = Ticket(member, most, joined, wanted, leaving)
             joined.tickets.append(ticket)
             if self._rush and boot_seconds() - self._rush_at > RUSH_S:
                 # It lasts, and must not hold up those who came first.

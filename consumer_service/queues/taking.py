@@ -6,6 +6,7 @@ share of what the polls before it have left.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -21,7 +22,7 @@ from consumer_service.reading.undecodable import OnUndecodable
 from lakequeue.clock import wall_micros
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.wire.limits import DEFAULT_MAX_IN_FLIGHT
-from queue_rules.queues.attempts import MOST_MOVES
+from queue_rules.queues.attempts import MOST_MOVES, Attempt, Standing
 from queue_rules.queues.fair_share import FULL, Demand
 
 _TOGETHER: Final = 6
@@ -55,6 +56,10 @@ class Taking:
             and owned.queue is not None
             and owned.topic in topics
         ]
+        self._leaving: defaultdict[OwnedPartition, list[Attempt]] = defaultdict(list)
+        for ticket in tickets:
+            for owned, attempts in ticket.leaving:
+                self._leaving[owned] += attempts
         asking = waiters.members(self._group) | {one.member.member_id for one in tickets}
         self._demand = Demand(asking, wall_micros())
         for owned in self._mine:
@@ -200,7 +205,12 @@ class Taking:
         end = self._tailer.end(owned.where)
         with owned.lock:
             if owned.queue is not None:
-                self._demand.count(owned, owned.queue, end)
+                leaving = Counter(
+                    one.member
+                    for one in self._leaving.get(owned, ())
+                    if owned.queue.is_newest(one, Standing.SETTLING)
+                )
+                self._demand.count(owned, owned.queue, end, leaving)
 
     def _has_more(self, owned: OwnedPartition) -> bool:
         with owned.lock:

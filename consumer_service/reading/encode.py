@@ -8,10 +8,11 @@ up nobody else.
 
 from __future__ import annotations
 
+from binascii import b2a_base64
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import repeat
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,11 +20,11 @@ import pyarrow.compute as pc
 from lakequeue.records import Format
 from lakequeue.wire import (
     UNDECODABLE,
-    QueueReceipt,
     group_checksum,
     headers_to_json,
     key_value_to_json,
     put_key_value,
+    queue_receipts_begin,
 )
 from queue_rules.queues.attempts import Attempt, NewRecord
 from queue_rules.queues.key_order import key_hash
@@ -83,12 +84,11 @@ def queue_delivered(
 
     Nobody else gets them, so these are no copies.
     """
-    group = group_checksum(key.group)
-    where = (key.topic_id, key.partition)
+    end = group_checksum(key.group)
+    begin = queue_receipts_begin(key.topic_id, key.partition)
     for record, one in zip(records, attempts, strict=True):
-        receipt = QueueReceipt(*where, one.offset, generation, one.attempt, group)
         record["attempt"] = one.attempt
-        record["receipt"] = str(receipt)
+        record["receipt"] = f"{begin}{one.offset}.{generation}.{one.attempt}.{end}"
         record["deadline"] = one.deadline
         record["first_delivered_at"] = one.first_at
     return records
@@ -96,10 +96,17 @@ def queue_delivered(
 
 def new_records_of(rows: pa.Table, *, keys: bool) -> list[NewRecord]:
     """What a queue partition has to know of rows that it has not seen; `keys`: their keys too."""
-    deliver_at = pc.fill_null(rows["deliver_at"].cast(pa.int64()), 0).to_pylist()
-    expires_at = pc.fill_null(rows["expires_at"].cast(pa.int64()), NEVER).to_pylist()
+    deliver_at = numbers_of(pc.fill_null(rows["deliver_at"].cast(pa.int64()), 0))
+    expires_at = numbers_of(pc.fill_null(rows["expires_at"].cast(pa.int64()), NEVER))
     hashes = map(key_hash, rows["key"].to_pylist()) if keys else repeat(0)
-    return list(map(NewRecord, rows["offset"].to_pylist(), hashes, deliver_at, expires_at))
+    return list(map(NewRecord, numbers_of(rows["offset"]), hashes, deliver_at, expires_at))
+
+
+def numbers_of(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column of whole numbers: by numpy in a tenth of the time, unless some is
+    missing."""
+    values: list[Any] = column.to_pylist() if column.null_count else column.to_numpy().tolist()
+    return values
 
 
 def plain_records(rows: pa.Table) -> list[dict[str, Any]]:
@@ -152,37 +159,43 @@ def _one_of(row: pa.Table) -> dict[str, Any]:
 
 
 def _all_of(rows: pa.Table) -> list[dict[str, Any]]:
-    columns = zip(
+    places = zip(
         texts_of(rows["topic"]),
-        rows["partition"].to_pylist(),
-        rows["offset"].to_pylist(),
-        rows["key"].to_pylist(),
-        rows["key_format"].to_pylist(),
-        rows["value"].to_pylist(),
-        rows["value_format"].to_pylist(),
+        numbers_of(rows["partition"]),
+        numbers_of(rows["offset"]),
+        strict=True,
+    )
+    out: list[dict[str, Any]] = [
+        {"topic": topic, "partition": partition, "offset": offset}
+        for topic, partition, offset in places
+    ]
+    _put_all(out, "key", rows)
+    _put_all(out, "value", rows)
+    rest = zip(
+        out,
         headers_of(rows["headers"]),
-        pc.fill_null(rows["timestamp"].cast(pa.int64()), 0).to_pylist(),
+        numbers_of(pc.fill_null(rows["timestamp"].cast(pa.int64()), 0)),
         texts_of(rows["message_id"]),
         strict=True,
     )
-    out: list[dict[str, Any]] = []
-    for (
-        topic,
-        partition,
-        offset,
-        key,
-        key_format,
-        value,
-        value_format,
-        headers,
-        timestamp,
-        mid,
-    ) in columns:
-        record: dict[str, Any] = {"topic": topic, "partition": partition, "offset": offset}
-        put_key_value(record, "key", key, key_format)
-        put_key_value(record, "value", value, value_format)
+    for record, headers, timestamp, mid in rest:
         record["headers"] = headers_to_json(headers) if headers else []
         record["timestamp"] = timestamp
         record["message_id"] = mid
-        out.append(record)
     return out
+
+
+def _put_all(records: list[dict[str, Any]], name: Literal["key", "value"], rows: pa.Table) -> None:
+    """`put_key_value` for each of the records, which are those of the rows."""
+    column = rows[name]
+    if column.null_count == len(column):
+        for record in records:
+            record[name] = None
+        return
+    encoded = f"{name}_base64"
+    formats = numbers_of(rows[f"{name}_format"])
+    for record, data, fmt in zip(records, column.to_pylist(), formats, strict=True):
+        if fmt == Format.BYTES and data is not None:
+            record[encoded] = b2a_base64(data, newline=False).decode("ascii")
+        else:
+            put_key_value(record, name, data, fmt)

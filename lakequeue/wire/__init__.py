@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         group_checksum,
         is_internal_group,
         parse_queue_receipt,
+        queue_receipts_begin,
         redrive_group,
         redrive_id,
     )
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
         default_dead_letters,
     )
     from lakequeue.wire.calls.webhooks import WebhookDescription, WebhookRequest
+    from lakequeue.wire.calls.work import WorkAnswer, WorkRequest
     from lakequeue.wire.encoding import (
         UNDECODABLE,
         format_in_fact,
@@ -184,6 +186,7 @@ _HOMES = (
     "lakequeue.wire.calls.status",
     "lakequeue.wire.calls.topics",
     "lakequeue.wire.calls.webhooks",
+    "lakequeue.wire.calls.work",
     "lakequeue.wire.encoding",
     "lakequeue.wire.exact_json",
     "lakequeue.wire.problems",
@@ -204,6 +207,8 @@ __all__ = [
     "NodeList",
     "WebhookDescription",
     "WebhookRequest",
+    "WorkAnswer",
+    "WorkRequest",
     "ARROW_STREAM",
     "AckAnswer",
     "AckRequest",
@@ -318,6 +323,7 @@ __all__ = [
     "key_value_to_json",
     "parse_place",
     "parse_queue_receipt",
+    "queue_receipts_begin",
     "parse_receipt",
     "place_of",
     "put_key_value",

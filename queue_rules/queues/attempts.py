@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal, NamedTuple
@@ -116,6 +116,31 @@ def move_of(kind: Kind, one: Attempt) -> Move:
     )
 
 
+def acked_moves(acked: Iterable[Attempt]) -> list[Move]:
+    """The facts of these acks: one for neighbours that say the same."""
+    moves: list[Move] = []
+    first: Attempt | None = None
+    end = 0
+    for one in acked:
+        if (
+            first is not None
+            and one.offset == end
+            and (one.attempt, one.member) == (first.attempt, first.member)
+        ):
+            end += 1
+            continue
+        if first is not None:
+            moves.append(_acked(first, end))
+        first, end = one, one.offset + 1
+    if first is not None:
+        moves.append(_acked(first, end))
+    return moves
+
+
+def _acked(first: Attempt, end: int) -> Move:
+    return Move(Kind.ACKED, first.offset, first.attempt, member=first.member, end=end)
+
+
 def returned_moves(returned: Iterable[Attempt], now: int) -> list[Move]:
     """Facts for a next owner: these can be delivered again from `now` on, not at their deadline."""
     return [move_of(Kind.PARKED, one)._replace(until=now) for one in returned]
@@ -162,10 +187,20 @@ class InFlight:
         one.standing = Standing.IN_FLIGHT
         self.hold_again(one)
         heapq.heappush(self._deadlines, (one.deadline, one.offset, one.attempt))
+        self._drop_ended()
+
+    def _drop_ended(self) -> None:
         if len(self._deadlines) > 1_000 + 4 * len(self._newest):
             # Most are of attempts that have ended.
             self._deadlines = [entry for entry in self._deadlines if self._is_out(*entry)]
             heapq.heapify(self._deadlines)
+
+    def hold_new(self, some: Sequence[Attempt]) -> None:
+        """First attempts, all of one member, with one deadline."""
+        self._held[some[0].member] += len(some)
+        for one in some:
+            heapq.heappush(self._deadlines, (one.deadline, one.offset, one.attempt))
+        self._drop_ended()
 
     def hold_again(self, one: Attempt) -> None:
         """It counts as held by its member, without a deadline."""
@@ -176,6 +211,13 @@ class InFlight:
         self._held[one.member] -= 1
         if self._held[one.member] <= 0:
             del self._held[one.member]
+
+    def let_all_go(self, some: Iterable[Attempt]) -> None:
+        """The same of many."""
+        for member, many in Counter([one.member for one in some]).items():
+            self._held[member] -= many
+            if self._held[member] <= 0:
+                del self._held[member]
 
     def next_deadline(self) -> int | None:
         """When the next attempt ends; None: there is none."""

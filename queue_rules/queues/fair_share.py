@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from queue_rules.queues.partition import QueuePartition
@@ -47,8 +48,17 @@ class Demand:
         self._available = 0
         self._held = 0
 
-    def count(self, place: Hashable, queue: QueuePartition, end: int) -> None:
-        """The partition at this place ends at `end`. A second count replaces the first."""
+    def count(
+        self,
+        place: Hashable,
+        queue: QueuePartition,
+        end: int,
+        leaving: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """The partition at this place ends at `end`. A second count replaces the first.
+
+        `leaving`: how many of what members have there they are about to have no more.
+        """
         before = self._of.get(place)
         if before is not None:
             self._available -= before.available
@@ -56,7 +66,11 @@ class Demand:
         due = queue.next_due()
         is_due = due is not None and due <= self._now
         available = queue.returned + (queue.delayed if is_due else 0) + max(0, end - queue.scan)
-        held = {one: many for one, many in queue.held.items() if one in self._asking}
+        held = {
+            one: many - leaving.get(one, 0)
+            for one, many in queue.held.items()
+            if one in self._asking
+        }
         self._of[place] = _Counted(available, is_due, held)
         self._available += available
         self._held += sum(held.values())

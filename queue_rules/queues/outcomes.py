@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final
 
 from queue_rules.queues.attempts import Attempt, Refusal
@@ -46,6 +47,15 @@ class Outcomes:
             self._expired.add(one.offset, one.offset + 1)
             if len(self._expired) > terminal_states.MOST_EXPIRED:
                 self._known_from = max(self._known_from, self._expired.pop_first())
+
+    def acked(self, some: Iterable[Attempt]) -> None:
+        """Attempts were acked."""
+        attempts = self._attempts
+        for one in some:
+            attempts.pop(one.offset, None)
+            attempts[one.offset] = (one.attempt, Kind.ACKED)
+        while len(attempts) > REMEMBERED:
+            attempts.popitem(last=False)
 
     def _died(self, record: DeadRecord) -> None:
         if record.offset not in self._dead:

@@ -47,6 +47,12 @@ def receipt_actions_of(request: AckRequest) -> list[ReceiptAction]:
             hint="ack the receipts of the records",
             field="commit",
         )
+    if not (request.nacks or request.extend):
+        late = request.late_acks
+        return [
+            ReceiptAction(text, parse_queue_receipt(text), "ack", None, "", False, late)
+            for text in dict.fromkeys(request.acks)
+        ]
     actions: dict[str, ReceiptAction] = {}
     given = [
         *(

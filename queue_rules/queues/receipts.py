@@ -62,6 +62,27 @@ def begin(
     `generation` is that of the partition, `topics` maps topic ids to names. Raises `NotReady` while
     another request is at it.
     """
+    one = take_hold(queue, generation, action, now, topics, answer)
+    if one is None:
+        return None
+    if action.does == "ack":
+        return Begun(action, one, queue.ack(one))
+    if action.does == "nack":
+        one.nack_reason = action.reason
+        return Begun(action, one, queue.nack(one, now, action.ms, random))
+    shorten = action.may_shorten
+    return Begun(action, one, queue.extend(one, now, action.ms or 0, may_shorten=shorten))
+
+
+def take_hold(
+    queue: QueuePartition,
+    generation: int,
+    action: ReceiptAction,
+    now: int,
+    topics: Mapping[str, str],
+    answer: SettleAnswer,
+) -> Attempt | None:
+    """The attempt of a receipt, of which nothing is committed yet; else as `begin`."""
     receipt = action.receipt
     if receipt.generation != generation:
         answer.refused.append(refused_of(action, topics, "superseded"))
@@ -69,13 +90,7 @@ def begin(
     # At the time 0 no deadline has passed.
     one = queue.begin(receipt.offset, receipt.attempt, 0 if action.late else now)
     if isinstance(one, Attempt):
-        if action.does == "ack":
-            return Begun(action, one, queue.ack(one))
-        if action.does == "nack":
-            one.nack_reason = action.reason
-            return Begun(action, one, queue.nack(one, now, action.ms, random))
-        shorten = action.may_shorten
-        return Begun(action, one, queue.extend(one, now, action.ms or 0, may_shorten=shorten))
+        return one
     if action.does == "ack" and queue.was_acked(receipt.offset, receipt.attempt):
         answer.settled.append(Settled(receipt=action.text))  # a repeat
     elif one.why == "busy":

@@ -78,6 +78,10 @@ class OffsetSet:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return zip(self._starts, self._ends, strict=True)
 
+    def reaches(self, offset: int) -> bool:
+        """Whether it has that offset, or a higher one."""
+        return bool(self._ends) and self._ends[-1] > offset
+
     def missing(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The ranges of `[start, end)` that are not in the set."""
         for at in range(bisect_right(self._ends, start), len(self._starts)):

@@ -63,9 +63,13 @@ class Batcher(Generic[T]):
         max_group_bytes: int,
         max_pending_bytes: int,
         rush_s: float = RUSH_S,
+        *,
+        eager: bool = True,
     ) -> None:
+        """`eager`: what comes first after a rest is committed at once, in a rush as well."""
         self._linger_s = linger_s
         self._rush_s = rush_s
+        self._eager = eager
         self._max_group = max_group_bytes
         self._max_pending = max_pending_bytes
         self._groups: deque[Group[T]] = deque()
@@ -115,7 +119,8 @@ class Batcher(Generic[T]):
         first = self._groups[0]
         if len(self._groups) > 1 or first.size >= self._max_group:
             return 0.0
-        if first.opened_at - self._busy_until >= self._linger_s:
+        rested = first.opened_at - self._busy_until >= self._linger_s
+        if rested and (self._eager or not rush):
             return 0.0  # idle before it came: nothing suggests that more is coming
         if not rush and self._all_again(first):
             return 0.0
@@ -163,6 +168,7 @@ class GroupCommitter(Generic[T]):
         max_pending_bytes: int,
         name: str = "committer",
         rush_s: float = RUSH_S,
+        eager: bool = True,
     ) -> None:
         """`commit` is called in the committer's thread with the items of one group, in order.
 
@@ -170,7 +176,7 @@ class GroupCommitter(Generic[T]):
         """
         self._commit = commit
         self._batcher: Batcher[T] = Batcher(
-            linger_ms / 1_000, max_group_bytes, max_pending_bytes, rush_s
+            linger_ms / 1_000, max_group_bytes, max_pending_bytes, rush_s, eager=eager
         )
         self._changed = threading.Condition()
         self._stopping = False

@@ -75,7 +75,10 @@ class LakequeueReceiver:
 
 
 class LakequeueWorker:
-    """A worker of a queue group over a plain connection, as the other systems' workers are."""
+    """A worker of a queue group over a plain connection, as the other systems' workers are.
+
+    Each poll brings along the acks of what came before it, as docs/http-consumer.md says.
+    """
 
     def __init__(self, at: Place) -> None:
         self._connection = HTTPConnection(urlsplit(at["consumer"]).netloc, timeout=60)
@@ -83,6 +86,7 @@ class LakequeueWorker:
         joined = self._call("POST", "/v1/groups/bench-queue/members", body)
         self._path = f"/v1/groups/bench-queue/members/{joined['member_id']}"
         self._receipts: list[str] = []
+        self._settled: list[str] = []
 
     def _call(self, method: str, path: str, body: object = None) -> Any:
         self._connection.request(
@@ -95,18 +99,21 @@ class LakequeueWorker:
         return orjson.loads(text) if text else {}
 
     def receive(self, seconds: float, most: int) -> Sequence[bytes]:
-        """One poll."""
-        wait_ms = int(seconds * 1_000)
-        got = self._call("GET", f"{self._path}/records?max={most}&wait_ms={wait_ms}")["records"]
-        self._receipts = [record["receipt"] for record in got]
-        return [base64.b64decode(record["value_base64"]) for record in got]
+        """One poll. What is settled is durable when it is answered."""
+        body = {"acks": self._settled, "max": most, "wait_ms": int(seconds * 1_000)}
+        answer = self._call("POST", f"{self._path}/records", body)
+        if answer["refused"]:
+            raise RuntimeError(f"refused: {answer['refused']}")
+        self._settled = []
+        self._receipts = [record["receipt"] for record in answer["records"]]
+        return [base64.b64decode(record["value_base64"]) for record in answer["records"]]
 
     def settle(self) -> None:
-        """One request for all receipts."""
-        if self._receipts:
-            self._call("POST", f"{self._path}/acks", {"acks": self._receipts})
-            self._receipts = []
+        """With the next poll."""
+        self._settled, self._receipts = self._settled + self._receipts, []
 
     def close(self) -> None:
-        """Close the connection."""
+        """Settle what no poll has settled, and close the connection."""
+        if self._settled:
+            self._call("POST", f"{self._path}/acks", {"acks": self._settled})
         self._connection.close()

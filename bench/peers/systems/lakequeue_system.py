@@ -21,7 +21,8 @@ class Lakequeue(System):
     promise: ClassVar = "data file and commit are fsynced"
     settings: ClassVar = (
         "defaults of `lakequeue up` and of the SDK; a topic of 8 partitions, a stream group with "
-        "one consumer, which acks each record; workers by plain HTTP"
+        "one consumer, which acks each record; workers by plain HTTP, whose polls bring the acks "
+        "of the ten before"
     )
     has_spark: ClassVar = True
 

@@ -31,12 +31,18 @@ class QueueReceipt(NamedTuple):
 
     def __str__(self) -> str:
         topic_id, partition, offset, generation, attempt, group = self
-        return f"{_MARK}.{topic_id}.{partition}.{offset}.{generation}.{attempt}.{group}"
+        begin = queue_receipts_begin(topic_id, partition)
+        return f"{begin}{offset}.{generation}.{attempt}.{group}"
 
 
 def group_checksum(group: str) -> int:
     """What a receipt says of its group."""
     return crc32(group.encode())
+
+
+def queue_receipts_begin(topic_id: str, partition: int) -> str:
+    """How the receipts of a partition begin; offset, generation, attempt and group follow."""
+    return f"{_MARK}.{topic_id}.{partition}."
 
 
 def parse_queue_receipt(receipt: str) -> QueueReceipt:

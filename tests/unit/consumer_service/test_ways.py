@@ -15,6 +15,7 @@ from lakequeue.settings import Settings
     ("method", "path"),
     [
         ("GET", "/v1/groups/g/members/m/records"),
+        ("POST", "/v1/groups/g/members/m/records"),
         ("GET", "/v1/groups/g/members/m/events"),
         ("POST", "/v1/groups/g/receive"),
         ("POST", "/v1/groups/g/acks"),
@@ -22,7 +23,7 @@ from lakequeue.settings import Settings
     ],
 )
 def test_calls_that_wait_have_places_for_it_and_no_more(method: str, path: str) -> None:
-    plain = SimpleNamespace(poll=lambda _: None, acks=lambda _: None)
+    plain = SimpleNamespace(poll=lambda _: None, work=lambda _: None, acks=lambda _: None)
     ways = ways_of(Settings(), dict, plain)
     kind = next(
         way.kind for way in ways if way.method in ("", method) and re.fullmatch(way.path, path)

@@ -13,6 +13,7 @@ REPOSITORY = Path(__file__).parents[3]
 _ROUTE = re.compile(r'@app\.(get|put|post|patch|delete)\(\s*"([^"]+)"')
 NOT_IN_MEMORY = {
     ("GET", "/v1/groups/<group>/members/<member>/events"),
+    ("POST", "/v1/groups/<group>/members/<member>/records"),
     ("PUT", "/v1/groups/<group>/webhook"),
     ("GET", "/v1/groups/<group>/webhook"),
     ("DELETE", "/v1/groups/<group>/webhook"),
@@ -29,8 +30,9 @@ def calls() -> list[tuple[str, str]]:
     """(method, path) of what both services declare."""
     found = set()
     for service in ("ingest", "consumer_service"):
-        text = next((REPOSITORY / service).rglob("app.py")).read_text()
-        found |= {(method.upper(), path) for method, path in _ROUTE.findall(text)}
+        for module in (REPOSITORY / service / "http").rglob("*.py"):
+            calls_there = _ROUTE.findall(module.read_text())
+            found |= {(method.upper(), path) for method, path in calls_there}
     return sorted(found)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -70,8 +69,8 @@ class Journal:
     later: list[Future[object]] | None = None
     """Where commits end when the test says so."""
 
-    def soon(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    def rush(self, on: bool) -> None:
+        """Nothing waits."""
 
     def submit(self, facts: list[Fact]) -> tuple[Entry, Future[object]]:
         self.meanwhile()

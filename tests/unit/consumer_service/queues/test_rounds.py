@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,6 +16,7 @@ from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPart
 from consumer_service.ownership.partition_states import PartitionState
 from consumer_service.polls.poll_batch import QueuePollResult
 from consumer_service.queues import rounds
+from consumer_service.queues.acks import QueueAcks
 from consumer_service.queues.delivery import QueueDelivery
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.rounds import Round, Rounds
@@ -73,7 +73,7 @@ class World:
         parts: Any = (
             SimpleNamespace(end=lambda _: self.records, read=self.read, read_one=self.read_one),
             owned_partitions,
-            SimpleNamespace(submit=self.submit, soon=nullcontext),
+            SimpleNamespace(submit=self.submit, rush=self.journal.rush),
             self.waiters,
             timer,
             self.max_poll_bytes,
@@ -82,6 +82,8 @@ class World:
             self.work.append,
         )
         self.delivery = QueueDelivery(*parts)
+        acks: Any = (parts[2], owned_partitions, self.waiters, timer, None, None, lambda: None)
+        self.acks = QueueAcks(*acks)
 
     def submit(self, facts: list[Fact]) -> tuple[Entry, Any]:
         self.submissions.append(facts)

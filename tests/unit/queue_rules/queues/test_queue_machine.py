@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
@@ -42,6 +43,13 @@ class Record:
     """Once it is settled; None: retention has removed it, and nobody asks."""
     receipts: set[int] = field(default_factory=set)
     """Every attempt that was ever delivered."""
+
+
+def each(moves: list[Move]) -> Iterator[Move]:
+    """Of each record by itself."""
+    for move in moves:
+        for offset in range(move.offset, move.end or move.offset + 1):
+            yield move._replace(offset=offset, end=0)
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -114,7 +122,7 @@ class QueueMachine(RuleBasedStateMachine):
             most - len(again.deliver),
             [record.new for record in self.log[self.queue.scan :]],
         )
-        moves = again.moves + new.moves
+        moves = [*each(again.moves), *each(new.moves)]
         delivered = again.deliver + new.deliver
         assert len(delivered) <= most
         given = {one.offset for one in delivered}

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from lakequeue.wire import QueueReceipt, SettleAnswer
-from queue_rules.queues import bounds, partition
+from queue_rules.queues import open_records, partition
 from queue_rules.queues.attempts import Attempt, NewRecord, Refusal, Standing, returned_moves
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.receipt_actions import ReceiptAction
@@ -29,7 +29,7 @@ def news(count: int, first: int = 0) -> list[NewRecord]:
 def test_past_the_bound_new_records_wait_and_the_reason_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bounds, "MAX_OPEN", 10)
+    monkeypatch.setattr(open_records, "MAX_OPEN", 10)
     queue = QueuePartition(RetryPolicy())
     taken = queue.take_new(1, "a", 100, news(30))
     assert len(taken.deliver) == 10
@@ -105,7 +105,7 @@ def test_a_late_ack_counts_until_another_has_the_record(returned: bool) -> None:
 
 
 def test_waiting_for_a_key_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "MAX_WAITING", 9)
+    monkeypatch.setattr(open_records, "MAX_WAITING", 9)
     queue = QueuePartition(RetryPolicy(key_order=True))
     taken = queue.take_new(1, "a", 100, [NewRecord(n, key_hash=7) for n in range(30)])
     assert [one.offset for one in taken.deliver] == [0]
@@ -152,7 +152,7 @@ def test_what_waits_for_its_key_keeps_its_times() -> None:
 
 
 def test_ranges_between_what_waits_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "MAX_RANGES", 5)
+    monkeypatch.setattr(open_records, "MAX_RANGES", 5)
     queue = QueuePartition(RetryPolicy(key_order=True))
     mixed = [NewRecord(n, key_hash=7 if n % 2 else 100 + n) for n in range(40)]
     assert len(queue.take_new(1, "a", 100, mixed).deliver) < 10
@@ -256,7 +256,7 @@ def test_one_look_changes_no_more_than_one_commit_may_have(
 
 
 def test_due_records_wait_at_the_bound_as_new_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "MAX_OPEN", 10)
+    monkeypatch.setattr(open_records, "MAX_OPEN", 10)
     queue = QueuePartition(RetryPolicy(dead_letter_expired=True))
     queue.take_new(1, "a", 1, [NewRecord(n, deliver_at=5, expires_at=7) for n in range(25)])
     assert len(queue.take_again(9, "a", 1).moves) == 10

@@ -107,6 +107,14 @@ def test_a_rush_does_not_hold_the_first_item_after_idleness() -> None:
     assert b.due_in(0.0, rush=True) == 0.0
 
 
+def test_where_it_is_not_eager_it_waits_for_the_end_of_the_rush_and_not_for_ever() -> None:
+    b: Batcher[Any] = Batcher(0.002, 100, 1_000, 0.015, eager=False)
+    b.add("a", 1, 0.0)
+    assert b.due_in(0.001, rush=True) == pytest.approx(0.016)
+    assert b.due_in(0.001) == 0.0
+    assert (b.due_in(0.017, rush=True) or 0) <= 0
+
+
 def test_what_filled_up_while_a_commit_ran_does_not_wait_anew() -> None:
     b = batcher()
     b.add("a", 1, 0.0)
