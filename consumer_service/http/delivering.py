@@ -57,13 +57,16 @@ def polled(
         yield BLOCKS
         groups.check_topics(member)
     delivered.keep_only({(a["topic"], a["partition"]): a["epoch"] for a in told})
-    beside = {
+    beside: dict[str, object] = {
         "poll": delivered.number,
         "assignment": told,
         "assignment_version": node.reconciler.assignment_version(member.group),
     }
     if brought is not None:
-        beside |= (yield from brought.end()).model_dump()
+        outcome = yield from brought.end()
+        # Mostly there is nothing to say.
+        beside["settled"] = [one.model_dump() for one in outcome.settled]
+        beside["refused"] = [one.model_dump() for one in outcome.refused]
     took = time.perf_counter() - began
     return answer_of(member, delivered, metrics.delivered, beside, took, events=events)
 

@@ -28,7 +28,9 @@ class Waiters:
     def asking(self, group: str, wake: threading.Event, member: str = "") -> Iterator[None]:
         """While a poll of this group is served."""
         with self._lock:
-            self._asking.setdefault(group, Counter())[member] += 1
+            if (asking := self._asking.get(group)) is None:
+                asking = self._asking[group] = Counter()
+            asking[member] += 1
         try:
             yield
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 import orjson
 import pyarrow as pa
@@ -29,6 +30,7 @@ from queue_tables.schema.schemas import GROUP_OFFSETS, JOURNAL
 
 _FACTS = pa.schema([f for f in JOURNAL.arrow if f.name not in {"hour", "stamp", "row"}])
 _FACT_COLUMNS = _FACTS.names
+_VALUES = attrgetter(*_FACT_COLUMNS)
 _TEXTS = ("topic", "member", "reason", "dead_letter", "options")
 _STATE_TEXTS = ("topic", "mode", "owner_shard", "member", "options")
 _OF_RECORDS = ["seen", "open", "dead", "expired", "ends_known_from"]
@@ -39,7 +41,8 @@ log = structlog.get_logger()
 def to_arrow(facts: Iterable[Fact]) -> pa.Table:
     """The rows of `facts` for a journal shard: without hour, stamp and row, which a shard adds."""
     many = list(facts)
-    columns = [pa.array([getattr(f, of.name) for f in many], of.type) for of in _FACTS]
+    rows = zip(*map(_VALUES, many), strict=True) if many else [()] * len(_FACTS)
+    columns = [pa.array(values, of.type) for values, of in zip(rows, _FACTS, strict=True)]
     return pa.table(columns, schema=_FACTS)
 
 

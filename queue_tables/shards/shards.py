@@ -187,7 +187,7 @@ def _numbered(table: pa.Table, stamp: Stamp) -> pa.Table:
 def _record_bytes(rows: pa.Table) -> int:
     if "bytes" in rows.column_names:
         return int(pc.sum(rows.column("bytes")).as_py() or 0)
-    return int(rows.nbytes)
+    return int(rows.get_total_buffer_size())
 
 
 def fence_shard(

@@ -46,6 +46,11 @@ class KnownHeads:
         head = self._heads.get(data[: end + len(END)])
         return head if head is not None and head.whole == len(data) else None
 
+    def awaits_body(self, data: bytes) -> bool:
+        """Whether `data` is such a head, and nothing of its body is there yet."""
+        head = self._heads.get(data) if len(data) <= MOST_BYTES else None
+        return head is not None and head.whole > head.size
+
     def learn(self, data: bytes, request: Request) -> None:
         """Keep the head of a request that `data`, and nothing before it, was parsed to.
 

@@ -56,27 +56,9 @@ class Reading:
     """The requests of one connection. It has its bytes from `feed`, and waits for nothing."""
 
     __slots__ = (
-        "_address",
-        "_begins",
-        "_begun",
-        "_body",
-        "_content",
-        "_headers",
-        "_held",
-        "_hub",
-        "_kept_open",
-        "_parser",
-        "_request",
-        "_route",
-        "_routes",
-        "_seat",
-        "_target",
-        "asked",
-        "began",
-        "certificate",
-        "exhausted",
-        "head_bytes",
-        "is_last",
+        "_address", "_alone", "_begins", "_begun", "_body", "_content", "_early", "_headers",
+        "_held", "_hub", "_kept_open", "_parser", "_request", "_route", "_routes", "_seat",
+        "_target", "asked", "began", "certificate", "exhausted", "head_bytes", "is_last",
         "wants_continue",
     )  # fmt: skip
 
@@ -92,6 +74,10 @@ class Reading:
         """No request said so far that it is the last."""
         self._begins = b""
         """What has just come, if a request begins with it."""
+        self._early = b""
+        """A head that is known, until its body has come."""
+        self._alone = b""
+        """A head that has just come without its body, and was parsed."""
         self.asked: deque[Asked] = deque()
         """In the order in which they came."""
         self.is_last = False
@@ -156,10 +142,17 @@ class Reading:
 
     def feed(self, data: bytes) -> None:
         """Bytes have come. Raises `NoRequest`."""
-        if self.between and not self.head_bytes and self._kept_open:
-            known = self._hub.heads.find(data)
+        if self.between and self._kept_open and (self._early or not self.head_bytes):
+            heads, early = self._hub.heads, self._early
+            if early:
+                data, self._early, self.head_bytes = early + data, b"", 0
+            known = heads.find(data)
             if known is not None:
                 self._take(known, data)
+                return
+            if not early and heads.awaits_body(data):
+                # Its client writes the body by itself, and that is on its way.
+                self._early, self.head_bytes = data, len(data)
                 return
             self._begins = data
         if self._parser is None:
@@ -176,7 +169,8 @@ class Reading:
             self._give_up(self._refusal(error))
             return
         finally:
-            self._begins = b""
+            alone = self._request is not None and self._begins.endswith(END)
+            self._alone, self._begins = self._begins if alone else b"", b""
         self._count(data)
 
     def _count(self, data: bytes) -> None:
@@ -253,6 +247,7 @@ class Reading:
         if self._request is not None:
             self._request.forget_head()
         self._parser = None
+        self._early = b""
 
     def close(self) -> None:
         """The connection is over."""
@@ -362,8 +357,9 @@ class Reading:
             return
         if body is not None and not body.refused:
             request.body, lease = body.whole()
-            if self._begins and request.body:
-                self._hub.heads.learn(self._begins, request)
+            if request.body and (self._begins or self._alone):
+                came = self._begins or self._alone + request.body
+                self._hub.heads.learn(came, request)
             self._put(Asked(request, self._route, None, lease))
         self._reset()
 

@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 
-from tests.support.services.fronts import Running, alive, running
+from tests.support.services.fronts import Running, alive, posted, running
 from tests.support.services.small_app import BIG, App
 from tests.support.services.zookeeper import wait_for
 
@@ -47,6 +47,15 @@ def test_a_body_that_comes_too_slowly_is_ended(app: App) -> None:
     with running(app.flask, app.ways(), body_grace_s=0.5) as front:
         raw = front.connect()
         raw.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
+        assert raw.read().status == 408
+        assert front.front.bodies.used == 0
+
+
+def test_a_known_head_whose_body_does_not_come_is_ended(app: App) -> None:
+    with running(app.flask, app.ways(), header_s=0.5, body_grace_s=0.5) as front:
+        raw = front.connect()
+        assert raw.post("/echo", b"x").status == 200
+        raw.send(posted("/echo", b"x")[:-1])
         assert raw.read().status == 408
         assert front.front.bodies.used == 0
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from serving.front.connection import Connection
 from tests.support.services.fronts import Raw, Running, alive, posted
+from tests.support.services.zookeeper import wait_for
 
 
 def test_requests_follow_each_other_on_one_connection(front: Running) -> None:
@@ -53,6 +55,30 @@ def test_requests_with_the_same_head_are_told_apart_by_their_bodies(front: Runni
         raw.send(last)
         assert raw.read().body == b"end"
         assert raw.closed()
+
+
+def test_a_head_that_comes_without_its_body_is_known_the_next_time(front: Running) -> None:
+    def head_is_read() -> bool:
+        return any(one._reading.under_way for one in _connections(front))
+
+    for body in (b"one", b"two", b"six"):
+        raw = front.connect()
+        head = posted("/echo", body)[: -len(body)]
+        known = front.front.heads.awaits_body(head)
+        assert known == (body != b"one")
+        raw.send(head)
+        wait_for(head_is_read, "the head is read")
+        raw.send(body[:1] if body == b"six" else body)
+        raw.send(body[1:] if body == b"six" else posted("/echo", b"next"))
+        assert raw.read().body == body
+        if body != b"six":
+            assert raw.read().body == b"next"
+        raw.close()
+        wait_for(lambda: not front.front.connections, "it is closed")
+
+
+def _connections(front: Running) -> list[Connection]:
+    return [one for one in list(front.front.connections) if isinstance(one, Connection)]
 
 
 def test_too_many_requests_ahead_are_refused(front: Running) -> None:

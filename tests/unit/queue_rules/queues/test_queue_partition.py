@@ -9,7 +9,14 @@ import pytest
 
 from lakequeue.wire import QueueReceipt, SettleAnswer
 from queue_rules.queues import open_records, partition
-from queue_rules.queues.attempts import Attempt, NewRecord, Refusal, Standing, returned_moves
+from queue_rules.queues.attempts import (
+    Attempt,
+    NewRecord,
+    Refusal,
+    Standing,
+    acked_moves,
+    returned_moves,
+)
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.receipt_actions import ReceiptAction
 from queue_rules.queues.receipts import Begun, begin
@@ -311,3 +318,55 @@ def test_counts_are_as_of_now_in_memory_and_say_what_was_returned() -> None:
     assert queue.counts(9 * MS) == Counts(pending=1, in_flight=2, parked=1, dying=1)
     assert queue.counts(10 * MS) == Counts(pending=3, in_flight=0, parked=1, dying=1)
     assert queue.counts(20 * MS) == Counts(pending=4, in_flight=0, parked=0, dying=1)
+
+
+@pytest.mark.parametrize("key_order", [False, True])
+def test_acks_together_come_to_the_same_as_one_after_the_other(key_order: bool) -> None:
+    records = [NewRecord(offset, offset % 3 + 1) for offset in range(12)]
+    found = []
+    for together in (True, False):
+        queue = QueuePartition(RetryPolicy(key_order=key_order))
+        one = queue.take_new(1, "a", 5, records).deliver
+        other = queue.take_new(1, "b", 4, records[queue.scan :]).deliver
+        begun = [queue.begin(each.offset, 1, 2) for each in (*other, *one)]
+        acked = [each for each in begun if isinstance(each, Attempt)]
+        assert len(acked) == (3 if key_order else 9)
+        # Of one of them nobody knows any more.
+        acked.append(Attempt(99, 1, 0, 0, member="a"))
+        if together:
+            queue.finish_acks(acked)
+        else:
+            for each in acked:
+                queue.finish_ack(each)
+        said = [queue.status(offset, 3) for offset in range(12)]
+        again = [each.offset for each in queue.take_again(3, "a", 9).deliver]
+        repeats = [queue.was_acked(offset, 1) for offset in (*range(12), 99)]
+        found.append((said, again, repeats, dict(queue.held), queue.open))
+    assert found[0] == found[1]
+
+
+def test_neighbours_are_one_move_from_the_beginning() -> None:
+    queue = QueuePartition(RetryPolicy())
+    records = news(10)
+    records[4] = NewRecord(4, deliver_at=900)
+    records[7] = NewRecord(7, expires_at=800)
+    moves = queue.take_new(1, "a", 10, records).moves
+    assert [(move.kind, move.offset, move.end or move.offset + 1) for move in moves] == [
+        (Kind.DELIVERED, 0, 4),
+        (Kind.PARKED, 4, 5),
+        (Kind.DELIVERED, 5, 6),
+        (Kind.DELIVERED, 6, 7),
+        (Kind.DELIVERED, 7, 8),
+        (Kind.DELIVERED, 8, 9),
+        (Kind.DELIVERED, 9, 10),
+    ]
+    again = QueuePartition(RetryPolicy())
+    records[4] = NewRecord(4)
+    moves = again.take_new(1, "a", 10, records).moves
+    assert [(move.offset, move.end) for move in moves] == [(0, 7), (7, 8), (8, 10)]
+    facts = acked_moves(again._open[offset] for offset in (3, 4, 5, 1, 8, 9))
+    assert [(move.kind, move.offset, move.end) for move in facts] == [
+        (Kind.ACKED, 3, 6),
+        (Kind.ACKED, 1, 2),
+        (Kind.ACKED, 8, 10),
+    ]
