@@ -59,6 +59,7 @@ class _Block:
     """Rows of one commit that are made into records together: few rows cost as much as many."""
 
     rows: pa.Table
+    bytes: int = 0
     held: int = 0
     """How many segments of it are in their windows still."""
     made: _Made | None = None
@@ -159,6 +160,7 @@ class Segments:
             else:
                 window.segments.append(segment)
             segment.block.held += 1
+            segment.block.bytes += segment.bytes
             self._order.append(segment)
             self._bytes += segment.bytes
             while self._bytes > self._max_bytes and len(self._order) > 1:
@@ -234,14 +236,21 @@ class Segments:
         return Cut(records, offset + len(records), used) if records else None
 
     def at_hand(self, where: TopicPartition, offset: int, most: int) -> int | None:
-        """Bytes from `offset` on, about, if `cut` has them all; counting ends above `most`."""
+        """Bytes from `offset` on, about, if `cut` has them all; counting ends above `most`.
+
+        Or those that `cut` makes into records first, with those of other partitions, if there are
+        more of them than `most`.
+        """
         size: int | None = None
+        unmade = 0
         for segment in self._from(where, offset):
             if not segment.plain:
                 return None
             size = (size or 0) + segment.bytes
-            if size > most:
-                break
+            if segment.block.made is None:
+                unmade += segment.block.bytes
+            if max(size, unmade) > most:
+                return max(size, unmade)
         return size
 
     def _from(self, where: TopicPartition, offset: int) -> Iterator[_Segment]:

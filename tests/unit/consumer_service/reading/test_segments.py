@@ -71,6 +71,18 @@ def test_what_is_at_hand_is_counted_as_far_as_it_matters() -> None:
     assert segments.at_hand(WHERE, 10, 1 << 20) is None
 
 
+def test_what_is_made_with_others_counts_until_it_is_made() -> None:
+    segments = Segments(1 << 30)
+    append(segments, pa.concat_tables([rows(0, 1), rows(0, 50, partition=1, size=10_000)]))
+    size = segments.at_hand(WHERE, 0, 100_000)
+    assert size is not None
+    assert size > 500_000, "its record is made with those of the other partition"
+    assert segments.cut(WHERE, 0, 100, 1 << 20) is not None
+    size = segments.at_hand(WHERE, 0, 100_000)
+    assert size is not None
+    assert size < 1_000
+
+
 def test_a_hole_starts_the_window_anew() -> None:
     segments = Segments(1 << 20)
     append(segments, rows(0, 3))
