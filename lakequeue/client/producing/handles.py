@@ -15,6 +15,7 @@ condition is settled under `_guard` alone, so nobody can have begun to wait for 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
@@ -25,10 +26,18 @@ from lakequeue.client.producing.produce_responses import Answered, Place
 from lakequeue.errors import LakequeueError
 
 _log = logging.getLogger("lakequeue.producer")
-_guard: Final = threading.Lock()
-_PENDING, _CANCELLED, _FINISHED = "PENDING", "CANCELLED", "FINISHED"
+_guard: Final = threading.RLock()
+"""Reentrant: what runs in the middle of it, a signal handler or the end of some object, may ask."""
+if hasattr(os, "register_at_fork"):
+    # A child of this process has futures of its own, and not the thread that has the lock.
+    os.register_at_fork(
+        before=_guard.acquire,
+        after_in_parent=_guard.release,
+        after_in_child=_guard._at_fork_reinit,  # type: ignore[attr-defined]
+    )
+_PENDING, _CANCELLED, _FINISHED = "PENDING", "CANCELLED_AND_NOTIFIED", "FINISHED"
 """As `concurrent.futures` calls them, which looks at the state itself."""
-_OVER: Final = frozenset({_CANCELLED, "CANCELLED_AND_NOTIFIED", _FINISHED})
+_OVER: Final = frozenset({_CANCELLED, "CANCELLED", _FINISHED})
 Told = Callable[["Future[RecordMetadata]"], object]
 
 
@@ -115,6 +124,8 @@ class Handle(Outgoing, Future[RecordMetadata]):
                 if self._state in _OVER:
                     return True
                 self._state = _CANCELLED
+            for waiter in self._waiters:
+                waiter.add_cancelled(self)
             self._condition.notify_all()
         self._invoke_callbacks()
         return True
@@ -181,11 +192,11 @@ class Handle(Outgoing, Future[RecordMetadata]):
 
     def _take(self, batch: Answered | None, place: Place, error: LakequeueError | None) -> None:
         self._batch, self._place, self._exception = batch, place, error
+        self._state = _FINISHED
         if error is None:
             self.value = self.key = self.value_data = self.key_data = None
             if self.more is not None:
                 self.more.forget()
-        self._state = _FINISHED
 
     def _take_slowly(
         self, batch: Answered | None, place: Place, error: LakequeueError | None
@@ -219,8 +230,9 @@ def acknowledge(records: Sequence[Outgoing], batch: Answered, places: Sequence[P
             # What `_take` does: a call for each would cost as much again.
             record._batch = batch
             record._place = places[at]
-            record.value = record.key = record.value_data = record.key_data = None
             record._state = _FINISHED
+            # Last: the end of a value may be code of the application.
+            record.value = record.key = record.value_data = record.key_data = None
             if record._told is not None:
                 told.append((record, at))
     for record, at in told:

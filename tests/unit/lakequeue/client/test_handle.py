@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, as_completed, wait
@@ -146,6 +148,60 @@ def test_who_does_not_want_to_know_can_say_so() -> None:
     assert not handles[1].cancel()
     assert not handles[1].cancelled()
     assert handles[1].result().partition == 1
+
+
+def test_who_waits_for_several_hears_of_one_that_is_cancelled() -> None:
+    _, handles = sent(2)
+    thread = in_a_moment(handles[1].cancel)
+    done, left = wait(handles, timeout=10, return_when=FIRST_COMPLETED)
+    thread.join()
+    assert (done, left) == ({handles[1]}, {handles[0]})
+    assert list(as_completed(futures(handles[1:]), timeout=10)) == [handles[1]]
+
+
+def test_the_end_of_a_value_may_ask_for_futures() -> None:
+    _, (other,) = sent(1)
+    told: list[object] = []
+
+    class Value(dict[str, int]):
+        def __del__(self) -> None:
+            mine.add_done_callback(lambda f: told.append(f.cancel()))
+            other.cancel()
+
+    mine = Handle("orders", Value(n=1))
+    mine.life = Life("p")
+    thread = threading.Thread(target=acknowledge, args=([mine], BATCH, [0]), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert (mine.result().partition, told, other.cancelled()) == (0, [False], True)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is nothing to inherit")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_that_is_forked_while_futures_are_settled_has_futures_too() -> None:
+    settling, forking = threading.Event(), threading.Event()
+    os.register_at_fork(before=forking.set)  # called before what was registered earlier
+
+    class Value(dict[str, int]):
+        def __del__(self) -> None:
+            settling.set()
+            forking.wait(10)
+
+    mine = Handle("orders", Value(n=1))
+    mine.life = Life("p")
+    thread = threading.Thread(target=acknowledge, args=([mine], BATCH, [0]))
+    thread.start()
+    assert settling.wait(10)
+    child = os.fork()
+    if not child:
+        signal.alarm(5)
+        records, handles = sent(2)
+        acknowledge(records, BATCH, [3, 4])
+        os._exit(handles[1].result().partition)
+    _, status = os.waitpid(child, 0)
+    thread.join()
+    assert os.waitstatus_to_exitcode(status) == 4
 
 
 def test_no_callback_and_no_wait_is_lost_in_a_race() -> None:
