@@ -12,6 +12,7 @@ import ctypes
 import errno
 import functools
 import os
+import re
 import select
 import struct
 import sys
@@ -29,6 +30,8 @@ _OWN = frozenset(
 _SELDOM = 5
 """So many times as far apart are notifications where the kernel tells of commits as well."""
 _MOUNTS = Path("/proc/self/mountinfo")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+"""A space there, and the like."""
 _IN_MOVED_TO = 0x80
 _IN_CREATE = 0x100
 _IN_Q_OVERFLOW = 0x4000
@@ -52,7 +55,7 @@ def interval_of(ring_interval_ms: float, store: Store) -> float:
 @functools.lru_cache(maxsize=64)
 def _is_own(root: Path) -> bool:
     try:
-        mounts = _MOUNTS.read_text()
+        mounts = os.fsdecode(_MOUNTS.read_bytes())
     except OSError:
         return False
     return kind_of(root.resolve(), mounts) in _OWN
@@ -61,10 +64,10 @@ def _is_own(root: Path) -> bool:
 def kind_of(path: Path, mounts: str) -> str | None:
     """The file system of a path, by what `/proc/self/mountinfo` says. Pure."""
     found: tuple[int, str] | None = None
-    for line in mounts.splitlines():
+    # Only these part words and lines: a name may have any other white space in it.
+    for line in mounts.rstrip("\n").split("\n"):
         place, _, kind = line.partition(" - ")
-        # Spaces and the like are written as \040.
-        point = Path(place.split()[4].encode().decode("unicode_escape"))
+        point = Path(_ESCAPED.sub(lambda octal: chr(int(octal[1], 8)), place.split(" ")[4]))
         # Of two at one place the later one covers the other.
         if path.is_relative_to(point) and (found is None or len(point.parts) >= found[0]):
             found = len(point.parts), kind.split()[0]

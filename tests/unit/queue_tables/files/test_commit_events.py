@@ -29,6 +29,7 @@ MOUNTS = """\
 33 31 0:29 / /mnt/far\\040away/near rw,relatime - xfs /dev/sdb rw
 35 22 0:30 / /two rw - ext4 /dev/sdc rw
 36 22 0:31 / /two rw - virtiofs shared rw
+37 22 0:32 / /mnt/données loin rw - nfs4 server:/two rw
 """
 
 needs_inotify = pytest.mark.skipif(
@@ -44,6 +45,7 @@ needs_inotify = pytest.mark.skipif(
         ("/mnt/far away/near/queue", "xfs"),
         ("/mnt/far", "ext4"),
         ("/two/queue", "virtiofs"),
+        ("/mnt/données loin/queue", "nfs4"),
     ],
 )
 def test_the_file_system_of_a_root_is_that_of_the_innermost_mount(path: str, kind: str) -> None:
@@ -60,6 +62,15 @@ def test_no_file_system_that_others_write_to_counts(
     assert CommitEvents.of(LocalStore(tmp_path)) is None
     assert not tells_of_commits(ObjectStore.in_memory())
     assert interval_of(20.0, LocalStore(tmp_path)) == 20.0
+
+
+def test_a_mount_of_any_name_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_bytes(b"22 1 0:5 / / rw - ext4 a rw\n23 1 0:6 / /mnt/donn\xe9es rw - nfs4 b rw\n")
+    monkeypatch.setattr(commit_events, "_MOUNTS", mounts)
+    assert tells_of_commits(LocalStore(tmp_path))
+    far = os.fsdecode(b"/mnt/donn\xe9es/queue")
+    assert not tells_of_commits(LocalStore(Path(far)))
 
 
 @needs_inotify
