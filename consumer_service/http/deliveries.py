@@ -63,9 +63,7 @@ def delivery_calls(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -
                 )
             groups.send_away(member)
             asked = body_of(wire.WorkRequest)
-        wanted = wants(BATCH)
-        gone = _hung_up()
-        steps = worked(node, groups, metrics, member, asked, trace, gone, events=wanted)
+        steps = worked(node, groups, metrics, member, asked, trace, _hung_up())
         return waiting(keeping_body(steps))
 
     @app.get(

@@ -104,17 +104,12 @@ def worked(
     asked: wire.WorkRequest,
     trace: TraceContext | None,
     gone: Callable[[], bool],
-    *,
-    events: bool = False,
 ) -> Steps[Answer]:
-    """What acks come to, and the poll that brings them along. `events`: as CloudEvents."""
+    """What acks come to, and the poll that brings them along: JSON, which has a place for both."""
     limit = min(asked.max, node.settings.consumer.max_poll_records)
-    if not (asked.acks or asked.nacks or asked.extend or asked.commit):
-        return (yield from polled(node, groups, metrics, member, limit, asked, gone, events=events))
+    given = asked.acks or asked.nacks or asked.extend
     brought = node.queues.brought(member.group, asked, trace)
-    steps = polled(
-        node, groups, metrics, member, limit, asked, gone, events=events, brought=brought
-    )
+    steps = polled(node, groups, metrics, member, limit, asked, gone, brought=brought)
     try:
         return (yield from steps)
     except LakequeueError as error:
@@ -123,7 +118,7 @@ def worked(
             metrics.refused(error.code)
         raise
     finally:
-        if brought.answer is not None:
+        if given and brought.answer is not None:
             metrics.acked(brought.took_s)
             if brought.answer.refused:
                 metrics.refused(AttemptSuperseded.code)

@@ -69,14 +69,11 @@ class Native:
         if member is None or member.request.mode != "queue":
             call.to_application()
             return
-        events = wants(_accept_of(request.headers), BATCH)
         body, request.body, request.headers = request.body, b"", []
         with counting_refusals(self._metrics):
             asked = valid(wire.WorkRequest, parsed(body))
         self._polls.came(call.loop)
-        steps = worked(
-            self._node, self._groups, self._metrics, member, asked, None, call.gone, events=events
-        )
+        steps = worked(self._node, self._groups, self._metrics, member, asked, None, call.gone)
         call.follow(steps, inline=True)
 
     def acks(self, call: Call) -> None:

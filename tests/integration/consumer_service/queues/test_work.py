@@ -40,7 +40,10 @@ def test_a_worker_acks_and_polls_by_one_request(queue: Queue, node: NodeProcess)
     # As many as it may have at once: what it acks by the same request counts no more.
     with worker(node, topic, max_in_flight=8) as member:
         done: list[int] = []
-        records = member.poll_until(8)
+        member.wait_owned(1)
+        first = work(member, []).json()
+        records = first["records"]
+        assert (first["settled"], first["refused"]) == ([], [])
         while records:
             done += offsets(records)
             answer = work(member, records, max=8, wait_ms=0 if len(done) == 20 else 2_000)
