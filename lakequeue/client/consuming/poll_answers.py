@@ -18,8 +18,6 @@ ACCEPT: Final = f"{ARROW_STREAM}, {JSON}"
 BESIDE: Final = "lakequeue"
 """In the metadata of the schema: what JSON has beside the records."""
 _TEXT, _JSON = int(Format.TEXT), int(Format.JSON)
-_SHORT: Final = 1_000
-"""JSON of fewer bytes cannot nest too deeply."""
 
 
 def read_poll(reply: Reply) -> dict[str, Any]:
@@ -77,14 +75,12 @@ def _payloads(cells: list[Any], formats: list[Any]) -> list[Any]:
 
 
 def _payload(data: bytes | None, fmt: int | None) -> Any:
-    """As `wire.from_bytes`: bytes that are not what the format says are bytes."""
-    if data is None:
-        return None
+    """As `wire.from_bytes`, with less ado for text and bytes."""
+    if fmt == _JSON:
+        return from_bytes(data, fmt)
+    if fmt != _TEXT or data is None:
+        return data
     try:
-        if fmt == _TEXT:
-            return data.decode()
-        if fmt == _JSON:
-            return loads_exactly(data) if len(data) < _SHORT else from_bytes(data, fmt)
+        return data.decode()
     except ValueError:
-        pass
-    return data
+        return data

@@ -271,22 +271,21 @@ def stored(given: Any) -> tuple[bytes | None, int]:
         except UnicodeEncodeError:
             pass
     if type(given) is dict:
-        data, fmt = dumps_exactly(given), Format.JSON
-        if len(data) < _DEEP:
-            # In a piece of its own size: what orjson makes has a kilobyte, and to take another one
-            # for each record that waits costs ten times what this copy does.
-            return b"%b" % data, _JSON
-        return data, int(format_in_fact(data, fmt))
+        # In a piece of its own size: what orjson makes has a kilobyte, and to take another one for
+        # each record that waits costs ten times what this copy does.
+        data = b"%b" % dumps_exactly(given)
+        return data, _JSON if len(data) < _SHORT else int(format_in_fact(data, _JSON))
     stored_as, fmt = to_bytes(given)
     if stored_as is None:
         return None, NO_DATA
-    # JSON that nests too deeply for the services goes as bytes.
-    is_json = fmt == Format.JSON and len(stored_as) >= _DEEP
+    # JSON that the services cannot parse goes as bytes.
+    is_json = fmt == Format.JSON and len(stored_as) >= _SHORT
     return stored_as, int(format_in_fact(stored_as, fmt)) if is_json else int(fmt)
 
 
-_DEEP: Final = 1_000
-"""Bytes of JSON that cannot nest too deeply: each level takes one that opens it."""
+_SHORT: Final = 300
+"""JSON of fewer bytes neither nests too deeply, for each level takes one that opens it, nor has
+numbers that are infinite to who parses them as floats: those have 309 digits."""
 
 
 def _shown(name: bytes, data: bytes | None, fmt: int) -> bytes:

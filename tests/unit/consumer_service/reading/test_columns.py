@@ -35,6 +35,8 @@ ODD = [
     (Format.JSON, b"[" * 1_000 + b"]" * 1_000),
     (Format.JSON, b"[" * 1_022 + b"]" * 1_022),
     (Format.JSON, b"12345678901234567890123"),
+    (Format.JSON, b"9" * 400),
+    (Format.JSON, b"1e999"),
     (Format.JSON, b'{"a":1.5,"a":2}'),
     (77, b"x"),
     (None, b"x"),

@@ -269,3 +269,9 @@ def test_all_that_may_be_said_of_a_record_stands_in_its_json() -> None:
         "partition": 2,
         "message_id": "mine",
     }
+
+
+@pytest.mark.parametrize("value", [10**400, {"n": -(10**330)}, [10**2_000]])
+def test_a_number_that_services_cannot_parse_spoils_no_request(value: object) -> None:
+    assert list(orjson.loads(Outgoing("orders", value).on_the_wire(False))) == ["value_base64"]
+    assert "key_base64" in orjson.loads(Outgoing("orders", 1, value).on_the_wire(False))
