@@ -64,18 +64,21 @@ def test_killed_while_delivering_no_attempt_is_repeated(
 @pytest.mark.parametrize(
     "step", one_now([Step.JOURNAL_DATA_WRITTEN, Step.JOURNAL_COMMITTED, Step.QUEUE_SETTLED])
 )
+@pytest.mark.parametrize("by_a_poll", one_now([False, True]))
 def test_killed_while_acking_it_counts_as_a_whole_or_not(
-    queue: Queue, node: NodeProcess, start_node: Start, step: Step
+    queue: Queue, node: NodeProcess, start_node: Start, step: Step, by_a_poll: bool
 ) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a", "b", "c"])
     count = "" if step is Step.QUEUE_SETTLED else ":3"
-    dying = start_node(queue, f"acking-q-{step}".replace("_", "-"), crash_at=f"{step}{count}")
+    name = f"acking-q-{step}-{by_a_poll}".replace("_", "-")
+    dying = start_node(queue, name, crash_at=f"{step}{count}")
     first = HttpMember(dying.url, topic, options=QUEUE)
     first.join()
     records = first.poll_until(3)
+    path = f"{first.path}/{'records' if by_a_poll else 'acks'}"
     with pytest.raises(httpx2.HTTPError):
-        first.ack(records[:2])
+        first.client.post(path, json={"acks": [record["receipt"] for record in records[:2]]})
     dying.end()
     lost = step is Step.JOURNAL_DATA_WRITTEN
     expected = [0, 1, 2] if lost else [2]
