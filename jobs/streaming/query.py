@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -193,7 +194,8 @@ class ShardQuery:
         """Read and prepare a batch while Spark plans it; the one before it has ended."""
         self._ahead = None
         if pieces is not None and len(pieces) == 1:
-            self._ahead = number, self._worker.submit(self._prepared, pieces[0])
+            with suppress(RuntimeError):  # it is held: the source told of one more before it heard
+                self._ahead = number, self._worker.submit(self._prepared, pieces[0])
 
     def _prepared(self, noted: BatchManifest) -> Ready | None:
         """What is left to do when Spark runs it; None: it has no rows."""

@@ -103,3 +103,9 @@ def test_what_fails_before_spark_runs_a_batch_fails_it_when_it_runs(planned: Pla
     with pytest.raises(RuntimeError, match="no room"):
         planned.query._on_batch(no_frame, 1)
     assert isinstance(planned.query.error, RuntimeError)
+
+
+def test_a_batch_that_is_told_while_the_process_ends_is_not_begun(planned: Planned) -> None:
+    planned.query._worker.shutdown()
+    planned.query._begin_ahead(1, [BatchManifest([], ())])
+    assert planned.query._ahead is None
