@@ -1,17 +1,8 @@
-"""Delta checkpoints of the tables that a leader commits to, outside the commit path.
-
-One takes 0.3 s of CPU for 500 commits, on all cores. So it gets the processor time that batches
-leave: threads of delta-rs are started by a thread of low priority, and inherit that.
-"""
+"""Delta checkpoints of the tables that a leader commits to, outside the commit path."""
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 import structlog
 
@@ -21,9 +12,6 @@ from queue_tables.root import QueueRoot
 from queue_tables.upkeep.delta_rs import checkpoint_table
 
 log = structlog.get_logger("upkeep")
-_NICE = 10
-"""A tenth of what a batch gets, and not nothing: upkeep waits for it."""
-T = TypeVar("T")
 
 
 class Checkpoints:
@@ -47,23 +35,12 @@ class Checkpoints:
         if version - self._last < self._every:
             return
         try:
-            self._last = when_idle(lambda: self._checkpoint(self._root, self._path))
+            self._last = self._checkpoint(self._root, self._path)
         except StorageUnavailable as error:
             log.warning("checkpoint.failed", table=self._path, why=error.detail)
             self._last = version  # not at every look: at the next occasion
         else:
             log.debug("checkpoint.written", table=self._path, version=self._last)
-
-
-def when_idle(work: Callable[[], T]) -> T:
-    """Do it in a thread of low priority, and wait for it."""
-    with ThreadPoolExecutor(1, "when-idle", initializer=_step_back) as pool:
-        return pool.submit(work).result()
-
-
-def _step_back() -> None:
-    if sys.platform.startswith("linux"):  # elsewhere a priority is the whole process's
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 def newest_checkpoint(root: QueueRoot, table_path: str) -> Version:
