@@ -56,7 +56,7 @@ def _read(data: bytes) -> Stream:
     at = 0
     while True:
         mark, size = unpack_from("<Ii", data, at)
-        if mark != _MARK:
+        if mark != _MARK or size < 0:
             raise ValueError("a message begins otherwise")
         if size == 0:
             return found

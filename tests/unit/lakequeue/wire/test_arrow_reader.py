@@ -89,6 +89,13 @@ def test_compressed_buffers_are_an_error() -> None:
         read_stream(stream(pa.table({"a": ["x" * 1_000]}), compression="zstd"))
 
 
+def test_a_message_that_leads_back_to_itself_is_an_error() -> None:
+    whole = bytearray(stream(pa.table({"a": ["x"]})))
+    whole[4:8] = (-8).to_bytes(4, "little", signed=True)
+    with pytest.raises(ValueError, match="begins"):
+        read_stream(bytes(whole))
+
+
 @given(st.data())
 def test_a_damaged_stream_is_an_error_or_read(data: st.DataObject) -> None:
     rows = [{"topic": "orders", "partition": 1, "offset": 2, "format": 0, "value": b"xyz"}] * 3
