@@ -127,10 +127,10 @@ class OrderSettings(Slice):
         1.0, gt=0, description="longest wait for a notification; then the shards are scanned anyway"
     )
     batch_interval_s: float = Field(
-        0.0,
+        0.02,
         ge=0,
-        description="shortest time from one batch to the next. A longer time needs fewer storage "
-        "requests; records come later by half of it",
+        description="shortest time from one batch to the next. A longer time needs less CPU and "
+        "fewer storage requests. A record after a pause does not wait for it",
     )
     max_index_ids: int = Field(50_000_000, ge=1, description="limit of ids in the dedup index")
     checkpoint_every: int = Field(
