@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer_service.reading.encode import records_of
+from lakequeue.wire import BESIDE
 from queue_tables.delta.columns import HEADERS
 
 SCHEMA: Final = pa.schema(
@@ -32,8 +33,6 @@ SCHEMA: Final = pa.schema(
         ("receipt", pa.string()),
     ]
 )
-BESIDE: Final = "lakequeue"
-"""In the metadata of the schema: what JSON has beside the records."""
 _OWN: Final = [name for name in SCHEMA.names if name != "receipt"]
 
 

@@ -133,6 +133,7 @@ if TYPE_CHECKING:
     from lakequeue.wire.exact_json import dumps_exactly, loads_exactly
     from lakequeue.wire.limits import (
         ARROW_STREAM,
+        BESIDE,
         DEFAULT_CONSUMER_URL,
         DEFAULT_DEDUP_WINDOW_MS,
         DEFAULT_INGEST_URL,
@@ -231,6 +232,7 @@ __all__ = [
     "EpochAnswer",
     "Extend",
     "From",
+    "BESIDE",
     "GATHERED",
     "GroupDescription",
     "GroupList",

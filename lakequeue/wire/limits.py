@@ -17,6 +17,8 @@ NDJSON: Final = "application/x-ndjson"
 ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
 """Columns: value (required), key, partition, message_id, timestamp, headers,
 deliver_at, delay_ms, ttl_ms."""
+BESIDE: Final = "lakequeue"
+"""In the metadata of an answer in columns: what JSON has beside the records."""
 SSE: Final = "text/event-stream"
 PROBLEM: Final = "application/problem+json"
 

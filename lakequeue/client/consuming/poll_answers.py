@@ -11,12 +11,10 @@ from typing import Any, Final
 from lakequeue.calling.effects import Reply
 from lakequeue.errors import Broken
 from lakequeue.records import Format
-from lakequeue.wire import ARROW_STREAM, JSON, from_bytes, headers_to_json, loads_exactly
+from lakequeue.wire import ARROW_STREAM, BESIDE, JSON, from_bytes, headers_to_json, loads_exactly
 from lakequeue.wire.arrow_reader import read_stream
 
 ACCEPT: Final = f"{ARROW_STREAM}, {JSON}"
-BESIDE: Final = "lakequeue"
-"""In the metadata of the schema: what JSON has beside the records."""
 _TEXT, _JSON = int(Format.TEXT), int(Format.JSON)
 
 
