@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from binascii import a2b_base64
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -53,9 +52,7 @@ class Message(Record):
         With `value_type` of the consumer it is an object of that type; None stays None. Raises
         `InvalidRequest` if the record does not fit; `json()` has what was sent.
         """
-        raw = self._raw
-        encoded = raw.get("value_base64")
-        plain = raw.get("value") if encoded is None else a2b_base64(encoded)
+        plain = self._value()
         if self._value_type is None or plain is None:
             return plain
         try:

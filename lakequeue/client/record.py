@@ -44,9 +44,7 @@ class Record:
     @property
     def key(self) -> Any:
         """As it was sent: str, bytes, parsed JSON, or None."""
-        raw = self._raw
-        encoded = raw.get("key_base64")
-        return raw.get("key") if encoded is None else a2b_base64(encoded)
+        return _as_sent(self._raw, "key", "key_base64")
 
     @property
     def value(self) -> Any:
@@ -54,9 +52,7 @@ class Record:
         return self._value()
 
     def _value(self) -> Any:
-        raw = self._raw
-        encoded = raw.get("value_base64")
-        return raw.get("value") if encoded is None else a2b_base64(encoded)
+        return _as_sent(self._raw, "value", "value_base64")
 
     def json(self) -> Any:
         """The value as JSON, also when it was sent as text or bytes that hold JSON.
@@ -138,3 +134,8 @@ class Record:
     def __repr__(self) -> str:
         name = type(self).__name__
         return f"<{name} {self.topic}/{self.partition}@{self.offset} key={self.key!r}>"
+
+
+def _as_sent(raw: dict[str, Any], plain: str, encoded: str) -> Any:
+    data = raw.get(encoded)
+    return raw.get(plain) if data is None else a2b_base64(data)
