@@ -118,7 +118,7 @@ class Producer(ProducerBase, Closes):
         ledger, size = core.ledger, record.size
         # The lock is held over both, so that another thread cannot take the room.
         with core.lock:
-            if ledger.bytes + size > ledger.most_bytes and not self._wait(
+            if not ledger.has_room(size) and not self._wait(
                 lambda: ledger.has_room(size), self._max_block_s
             ):
                 raise ledger.no_room()
