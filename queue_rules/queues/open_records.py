@@ -193,9 +193,7 @@ class OpenRecords:
 
     def finish_ack(self, one: Attempt) -> None:
         """Settled for good."""
-        if self._open.pop(one.offset, None) is one:
-            self._in_flight.let_go(one)
-            self._settle(one, Kind.ACKED)
+        self.finish_acks((one,))
 
     def finish_acks(self, some: Iterable[Attempt]) -> None:
         """The same of many."""
