@@ -105,8 +105,6 @@ class Member:
     """Set once nothing is left of it, here and in ZooKeeper."""
     parking: threading.Lock = field(default_factory=threading.Lock)
     polls: Polls = field(default_factory=Polls)
-    columns: bool = False
-    """Its newest poll takes an Arrow stream."""
     turn: int = 0
     """Rotates over the partitions, so that a busy one does not starve the others."""
 

@@ -135,10 +135,10 @@ class Node:
             self.topics,
             self._policy_of,
         )
-        streams = Streams(
+        self.streams = Streams(
             self.members, self.owned_partitions, self.delivery, self.acks, self.topics, self.tailer
         )
-        self.modes: dict[str, Served] = {"stream": streams, "queue": self.queues}
+        self.modes: dict[str, Served] = {"stream": self.streams, "queue": self.queues}
         self.takeover = Takeover(root, self.journal, self.tailer.marks, self.modes)
         self.reconciler = Reconciler(
             session,

@@ -46,9 +46,19 @@ def delivery_calls(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -
         member = _member(node, path)
         groups.send_away(member)
         events = wants(BATCH)
-        member.columns = not events and wants(wire.ARROW_STREAM)
+        columns = not events and wants(wire.ARROW_STREAM)
         limit = min(query.max, settings.max_poll_records)
-        steps = polled(node, groups, metrics, member, limit, query, _hung_up(), events=events)
+        steps = polled(
+            node,
+            groups,
+            metrics,
+            member,
+            limit,
+            query,
+            _hung_up(),
+            events=events,
+            columns=columns,
+        )
         return waiting(steps)
 
     @app.post("/v1/groups/<group>/members/<member>/records", summary="Work", **openapi.WORK)

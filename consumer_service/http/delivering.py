@@ -32,12 +32,18 @@ def polled(
     gone: Callable[[], bool],
     *,
     events: bool = False,
+    columns: bool = False,
     brought: Brought | None = None,
 ) -> Steps[Answer]:
-    """What a poll comes to. `events`: as CloudEvents. `brought`: what came with it."""
+    """What a poll comes to. `events`: as CloudEvents. `columns`: if they pay, as an Arrow stream.
+    `brought`: what came with it."""
     began = time.perf_counter()
     mode = node.mode_of(member)
-    steps = mode.steps if brought is None else partial(node.queues.steps, brought=brought)
+    steps = mode.steps
+    if brought is not None:
+        steps = partial(node.queues.steps, brought=brought)
+    elif columns and mode is node.streams:
+        steps = partial(node.streams.steps, columns=True)
     idle = groups.has_nothing(member)
     wait_s = min(query.wait_ms / 1_000, IDLE_WAIT_S if idle else float("inf"))
     with metrics.polling():

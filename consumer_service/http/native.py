@@ -52,13 +52,21 @@ class Native:
         asked = valid(wire.PollQuery, query, texts=True)
         accept = _accept_of(request.headers)
         events = wants(accept, BATCH)
-        member.columns = not events and wants(accept, wire.ARROW_STREAM)
+        columns = not events and wants(accept, wire.ARROW_STREAM)
         request.headers, request.body = [], b""
         limit = min(asked.max, self._node.settings.consumer.max_poll_records)
         if member.request.mode == "queue":
             self._polls.came(call.loop)
         steps = polled(
-            self._node, self._groups, self._metrics, member, limit, asked, call.gone, events=events
+            self._node,
+            self._groups,
+            self._metrics,
+            member,
+            limit,
+            asked,
+            call.gone,
+            events=events,
+            columns=columns,
         )
         call.follow(steps, inline=True)
 

@@ -123,7 +123,7 @@ class _Stream:
             groups.send_away(member)
             idle = groups.has_nothing(member)
             wait_s = IDLE_WAIT_S if idle else KEEP_ALIVE_S
-            began, member.columns = time.perf_counter(), False
+            began = time.perf_counter()
             delivered = yield from mode.steps(
                 member, BATCH, wait_s, self._breaks_off, _NOTHING_LOST
             )

@@ -74,30 +74,33 @@ class Delivery:
         wait_s: float,
         gone: Callable[[], bool],
         after: int | None = None,
+        *,
+        columns: bool = False,
     ) -> Steps[StreamPollResult]:
         """Up to `max_records` records; waits at most `wait_s` seconds for the first.
 
         `gone` tells whether the client has hung up: then nothing is delivered. `after` numbers the
-        last answer that the client got, see `Polls`.
+        last answer that the client got, see `Polls`. `columns`: the client takes them.
         """
         number = yield from begin(member, after)
-        look = partial(self._look, member, max_records, number)
+        columns = columns and max_records >= COLUMNS_FROM
+        look = partial(self._look, member, max_records, number, columns=columns)
         found = yield from wait_for_records(member, wait_s, gone, member.wake.clear, look)
         return found or StreamPollResult()
 
     def _look(
-        self, member: Member, max_records: int, number: int
+        self, member: Member, max_records: int, number: int, *, columns: bool
     ) -> Steps[StreamPollResult | None]:
         """What there is now; None when a newer poll than this numbered one has begun."""
         if not (number and self._at_hand(member)):
             yield BLOCKS
         if not number:
-            return self._gather(member, max_records)
+            return self._gather(member, max_records, columns=columns)
         yield from turn_of(member.polls.lock)
         try:
             if member.polls.begun != number:
                 return None
-            delivered = self._gather(member, max_records)
+            delivered = self._gather(member, max_records, columns=columns)
             delivered.number = number
             if delivered.records:
                 # Where it began is enough to take it back: its records need no memory here.
@@ -125,7 +128,7 @@ class Delivery:
                 size += ahead
         return size <= AT_HAND_BYTES
 
-    def _gather(self, member: Member, max_records: int) -> StreamPollResult:
+    def _gather(self, member: Member, max_records: int, *, columns: bool) -> StreamPollResult:
         delivered = StreamPollResult()
         mine = self._owned_partitions.of_member(member.group, member.member_id)
         if not mine:
@@ -133,6 +136,8 @@ class Delivery:
         member.turn += 1
         turn = member.turn % len(mine)
         try:
+            if columns and self._is_much(mine):
+                delivered.records = InColumns()
             self._fill(delivered, member, mine[turn:] + mine[:turn], max_records)
         except BaseException:
             # The caller gets the error, and not what the partitions before it gave.
@@ -151,9 +156,7 @@ class Delivery:
     ) -> None:
         left_bytes = self._max_poll_bytes
         stopped: UndecodableRecord | None = None
-        columns = member.columns and max_records >= COLUMNS_FROM and self._is_much(mine)
-        if columns:
-            delivered.records = InColumns()
+        columns = isinstance(delivered.records, InColumns)
         for owned in mine:
             left = max_records - len(delivered.records)
             if left <= 0 or left_bytes <= 0:

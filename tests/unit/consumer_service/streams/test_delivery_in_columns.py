@@ -35,10 +35,10 @@ class Many:
             cast("Any", tailer), owned_partitions, 1 << 20, lambda _: None, lambda *_: None
         )
         self.member = member()
-        self.member.columns = True
 
-    def poll(self, most: int = 10_000) -> StreamPollResult:
-        return finish(self.delivery.steps(self.member, most, 0, lambda: False, None))
+    def poll(self, most: int = 10_000, *, columns: bool = True) -> StreamPollResult:
+        steps = self.delivery.steps(self.member, most, 0, lambda: False, None, columns=columns)
+        return finish(steps)
 
 
 def rows_in(partition: int, first: int, last: int) -> pa.Table:
@@ -65,9 +65,7 @@ def test_few_records_leave_as_json_and_those_without_columns_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert isinstance(Many(10).poll().records, list)
-    many = Many()
-    many.member.columns = False
-    assert isinstance(many.poll().records, list)
+    assert isinstance(Many().poll(columns=False).records, list)
     odd: list[tuple[str, int]] = []
 
     def first_alone(place: tuple[str, int], epoch: int, rows: pa.Table) -> Part | None:
@@ -87,3 +85,15 @@ def test_of_columns_too_what_must_not_leave_is_dropped() -> None:
     found.keep_only({("orders", 0): 1, ("orders", 1): 2})
     assert isinstance(found.records, InColumns)
     assert {part.place for part in found.records.parts} == {("orders", 0)}
+
+
+def test_each_of_two_polls_of_a_member_gets_what_its_client_takes() -> None:
+    many = Many()
+    first = many.delivery.steps(many.member, 10_000, 0, lambda: False, None)
+    next(first)
+    second = many.poll()
+    assert isinstance(second.records, InColumns)
+    second.take_back()
+    found = finish(first)
+    assert isinstance(found.records, list)
+    assert len(found.records) == COLUMNS_FROM
