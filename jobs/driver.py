@@ -181,7 +181,7 @@ class _Process:
         )
         self._running.append(job)
         job.watch(self._watching.meters)
-        query = ShardQuery(spark, source, job.process, job.prepare)
+        query = ShardQuery(spark, source, job.prepare)
         query.start(self._folder / f"{kind}-checkpoint", available_now=now)
         leader = Leader(job, self._session, query, self._state.say, patient=not now)
         self._watching.add(leader, query)

@@ -87,7 +87,7 @@ class StreamingJob(ABC):
 
     @abstractmethod
     def process(self, spark: SparkSession, parts: Sequence[Part]) -> bool | None:
-        """One batch, in parts that are read when they are called for; see `ProcessBatch`."""
+        """One batch, in parts that are read when they are called for; returns as `Ready`."""
 
     def prepare(self, spark: SparkSession, parts: Sequence[Part]) -> Callable[[], bool | None]:
         """All of a batch that nobody sees, before Spark runs it; what is returned does the rest."""

@@ -40,13 +40,12 @@ _SOURCES = "org.apache.spark.sql.execution.streaming.sources"
 ReadRows = tuple[pa.Table, SourceFiles]
 Part = Callable[[], ReadRows]
 """Reads a part of a batch: its rows, and what else was read of its files."""
-ProcessBatch = Callable[[SparkSession, Sequence[Part]], bool | None]
-"""Called with the parts of a batch, nearly always one, in cut order. True: the term says something
-new (of shards that wait), which the source has to know before it cuts the next batch."""
 Ready = Callable[[], bool | None]
-"""Does what is left of a batch; returns as `ProcessBatch`."""
+"""Does what is left of a batch. True: the term says something new (of shards that wait), which the
+source has to know before it cuts the next batch."""
 PrepareBatch = Callable[[SparkSession, Sequence[Part]], Ready]
-"""Does of a batch what may come before Spark runs it."""
+"""Called with the parts of a batch, nearly always one, in cut order; does of it what may come
+before Spark runs it, while it plans it."""
 MakeFrame = Callable[[], DataFrame]
 OnBatch = Callable[[MakeFrame, int], None]
 """(makes the frame of the batch, its number)"""
@@ -55,19 +54,11 @@ OnBatch = Callable[[MakeFrame, int], None]
 class ShardQuery:
     """One query, and the channel to its source."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        options: SourceOptions,
-        process: ProcessBatch,
-        prepare: PrepareBatch | None = None,
-    ) -> None:
-        """`prepare`: what may be done before Spark runs a batch, while it plans it."""
+    def __init__(self, spark: SparkSession, options: SourceOptions, prepare: PrepareBatch) -> None:
         self._spark = spark
         self._options = options
-        self._process = process
+        self._prepare = prepare
         self._store = open_store(options.root)
-        self._prepare = prepare or (lambda spark, parts: partial(process, spark, parts))
         self._source = DriverEnd(options.folder, options.kind, self._begin_ahead)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"{options.kind}-ahead")
         self._ahead: tuple[int, Future[Ready | None]] | None = None
@@ -214,7 +205,7 @@ class ShardQuery:
         if noted is not None and ahead is not None and ahead[0] == number:
             return ahead[1].result()
         parts = self._parts(make_frame, noted)
-        return partial(self._process, self._spark, parts) if parts else None
+        return (lambda: self._prepare(self._spark, parts)()) if parts else None
 
     def _read(self, noted: BatchManifest, *, whole: bool) -> ReadRows:
         """The rows of these files; with `whole` keys and values of the inbox, too."""

@@ -200,7 +200,7 @@ def test_the_order_job_waits_and_leads_when_it_is_mended(
     opened = QueueRoot.open(root.uri, needs=())
     work = OrderJob(opened, OrderSettings(), None)
     options = SourceOptions(opened.uri, tmp_path, "inbox", 1 << 20, 1 << 20, 60.0, 0.0, 1)
-    query = PlainQuery(cast(SparkSession, None), options, work.process, work.prepare)
+    query = PlainQuery(cast(SparkSession, None), options, work.prepare)
     query.start(tmp_path)
     leader = Leader(work, sessions("one"), cast(ShardQuery, query), lambda **_: None, patient=True)
     leader.start()

@@ -41,7 +41,7 @@ def candidate(root: QueueRoot, folder: Path, session: Session) -> Iterator[Leade
         tasks=1,
     )
     job = OffsetsJob(root)
-    query = PlainQuery(NO_SPARK, options, job.process, job.prepare)
+    query = PlainQuery(NO_SPARK, options, job.prepare)
     query.start(folder)
     leader = Leader(job, session, cast(ShardQuery, query), lambda **_: None, patient=True)
     leader.start()

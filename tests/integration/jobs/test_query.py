@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -45,7 +46,7 @@ class Running:
         self.folder = folder
         self._batches: queue.Queue[Batch] = queue.Queue()
         options = SourceOptions(root.uri, folder, "inbox", 1 << 30, BYTES, 0.2, 0.0, 2)
-        self.query = ShardQuery(spark, options, self._keep)
+        self.query = ShardQuery(spark, options, lambda *batch: partial(self._keep, *batch))
         self.query.start(folder / "checkpoint")
         wait_for(self.query.rehearsed.is_set, "the rehearsal", START_S)
 
@@ -143,7 +144,7 @@ def test_ordering_goes_on_over_hostile_rows_and_a_file_that_is_gone(
     job.begin(Epoch(1))
     folder = tmp_path / "driver"
     folder.mkdir()
-    query = ShardQuery(spark, order_options(root, folder, driver_bytes), job.process)
+    query = ShardQuery(spark, order_options(root, folder, driver_bytes), job.prepare)
     request.addfinalizer(lambda: ended(spark, query))
     query.start(folder / "checkpoint")
     wait_for(query.rehearsed.is_set, "the rehearsal", START_S)

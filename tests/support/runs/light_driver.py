@@ -20,7 +20,7 @@ from jobs.rows.key_projection import FACT_ROWS, fact_rows, project_rows
 from jobs.rows.projected_rows import SENT
 from jobs.streaming.batch_manifest import BatchManifest
 from jobs.streaming.leader_state import LeaderState
-from jobs.streaming.query import PrepareBatch, ProcessBatch
+from jobs.streaming.query import PrepareBatch
 from jobs.streaming.shard_scanner import ShardScanner
 from jobs.streaming.source import SourceOptions
 from jobs.streaming.source_channel import SourceStatus
@@ -33,13 +33,7 @@ from queue_tables.root import QueueRoot
 class PlainQuery:
     """What `jobs.query.ShardQuery` is to a leader."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        options: SourceOptions,
-        _process: ProcessBatch,
-        prepare: PrepareBatch,
-    ) -> None:
+    def __init__(self, spark: SparkSession, options: SourceOptions, prepare: PrepareBatch) -> None:
         self._spark = spark
         self._options = options
         self._prepare = prepare

@@ -30,7 +30,7 @@ class Planned:
         self._writer = ShardWriter.create(self.root, "inbox", "node")
         options = SourceOptions(self.root.uri, folder, "inbox", 1 << 20, 1 << 20, 1.0, 0.0, 1)
         no_spark: Any = None
-        self.query = ShardQuery(no_spark, options, lambda _spark, _parts: None, self._prepare)
+        self.query = ShardQuery(no_spark, options, self._prepare)
         self.prepared: list[int] = []
         self.done: list[int] = []
         self.fails = False
