@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from bench import machine
 from bench.figures import rows_of
+from bench.peers.plots import save
 
 FLAT = 1.25
 """As many times its first point may the curve of p50 reach."""
@@ -30,8 +30,7 @@ _AXES = {
 def write(results: Mapping[str, Any], folder: Path) -> None:
     """Write shapes.md and shapes.svg of a run of `make bench-shapes`."""
     (folder / "shapes.md").write_text(page(results))
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lakequeue"}):
-        _curves(results).savefig(folder / "shapes.svg", metadata={"Date": None})
+    save(_curves(results), folder / "shapes.svg")
 
 
 def page(results: Mapping[str, Any]) -> str:

@@ -16,15 +16,15 @@ _COLOURS = {"acked": "#9db7d5", "consumer": "#2f6db5", "sql": "#e08a2e"}
 
 def draw(results: Results, folder: Path) -> None:
     """Write peers-latency-SIZE.svg and peers-throughput-SIZE.svg."""
-    # Text stays text, and nothing tells when it was drawn.
+    for size in (1_000, 100):
+        save(_latencies(results, size), folder / f"peers-latency-{size}.svg")
+        save(_throughput(results, size), folder / f"peers-throughput-{size}.svg")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """As SVG. Text stays text, and nothing tells when it was drawn."""
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lakequeue"}):
-        for size in (1_000, 100):
-            _latencies(results, size).savefig(
-                folder / f"peers-latency-{size}.svg", metadata={"Date": None}
-            )
-            _throughput(results, size).savefig(
-                folder / f"peers-throughput-{size}.svg", metadata={"Date": None}
-            )
+        figure.savefig(path, metadata={"Date": None})
 
 
 def _frame(results: Results, title: str, unit: str) -> tuple[Figure, list[str]]:
