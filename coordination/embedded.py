@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -313,14 +312,6 @@ class EmbeddedZooKeeper:
         self._process.kill()
         self._process.wait()
         self._process = None
-
-    def pause(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers."""
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """SIGCONT."""
-        os.kill(self.pid, signal.SIGCONT)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

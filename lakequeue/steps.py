@@ -7,8 +7,8 @@ there with SIGKILL, as a power cut would; `:stop` in place of `kill` freezes it 
 
 from __future__ import annotations
 
-import os
 import signal
+import threading
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -202,4 +202,6 @@ def reach(step: Step) -> None:
     _armed.countdown -= 1
     if _armed.countdown == 0:
         sig, _armed = _armed.signal, None
-        os.kill(os.getpid(), sig)
+        # To this thread. What is sent to the process goes to its first thread: as long as that has
+        # no processor, SIGSTOP stops nobody, and this thread goes on behind the step.
+        signal.pthread_kill(threading.get_ident(), sig)

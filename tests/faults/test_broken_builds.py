@@ -31,7 +31,7 @@ from queue_tables.delta.tail import commit_versions
 from queue_tables.root import QueueRoot
 from tests.support.faults.patching import environ
 from tests.support.faults.power import NOTES, PowerCut
-from tests.support.faults.stopped import is_stopped
+from tests.support.faults.stopped import is_stopped, stop
 from tests.support.services.consumer_node import (
     HttpMember,
     NodeProcess,
@@ -223,7 +223,7 @@ def test_a_shard_that_is_reopened_hides_what_it_writes_where_a_lost_commit_was(
             # The order job has seen a commit that nobody was told of, …
             story.wait_stored("v2")
             node.process.wait(30)
-            order.send_signal(signal.SIGSTOP)
+            stop(order.pid)
             # … and that the power took along, before it looks again.
             cut_newest_commit(story.root, node.ready["shard"])
             with story_node(story, **patches) as heir:
@@ -297,6 +297,7 @@ def test_an_ack_of_a_superseded_lease_that_counts_is_caught(
     commit(said, "late", late, records[:2])
     asleep = threading.Thread(target=commit, args=(said, "late", late, records[2:]))
     asleep.start()
+    wait_for(lambda: is_stopped(zombie.worker), "it is frozen in its third commit")
     with HttpMember(heir_node.url, topic) as heir:
         heir.wait_owned(1)
         note_received(said, "heir", heir.poll_until(4))

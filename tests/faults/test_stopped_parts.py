@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +20,7 @@ from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from tests.support.faults.faulty_cluster import LightLayout
 from tests.support.faults.patching import environ
 from tests.support.faults.sickness import SICK_FILE
+from tests.support.faults.stopped import stopped
 from tests.support.services.consumer_node import HttpMember, Records
 from tests.support.services.endpoint import Endpoint
 from tests.support.services.fronts import Raw
@@ -44,13 +43,9 @@ class Parts:
 
     @contextmanager
     def stopped(self, name: str) -> Iterator[None]:
-        """SIGSTOP, and SIGCONT at the end."""
-        pid = self.cluster.child(name).pid
-        os.kill(pid, signal.SIGSTOP)
-        try:
+        """It stands still in the block, and goes on after it."""
+        with stopped(self.cluster.child(name).pid):
             yield
-        finally:
-            os.kill(pid, signal.SIGCONT)
 
     @contextmanager
     def reads_hang(self, name: str, *tables: str) -> Iterator[None]:

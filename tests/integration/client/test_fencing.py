@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from lakequeue.errors import InvalidRequest, NotOrdered, ProducerFenced, Unknown
 from queue_tables.root import QueueRoot
 from tests.integration.client.conftest import HERE, IngestProcess
 from tests.support.data.order_truth import judge, log_rows
+from tests.support.faults.stopped import stopped
 from tests.support.kinds import one_now
 from tests.support.services.order_thread import ordering
 
@@ -81,10 +81,9 @@ def test_a_frozen_producer_that_wakes_up_is_fenced(start_ingest: Start) -> None:
     with ordering(root):
         old = producer(node)
         lines_until(old, 3)
-        old.send_signal(signal.SIGSTOP)
-        new = producer(node)
-        assert new.wait(60) == 0
-        old.send_signal(signal.SIGCONT)
+        with stopped(old.pid):
+            new = producer(node)
+            assert new.wait(60) == 0
         cast(IO[str], old.stdout).read()
         assert old.wait(60) == 10
         for process in (old, new):

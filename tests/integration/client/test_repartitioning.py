@@ -18,6 +18,7 @@ from lakequeue import Admin, Consumer, Producer
 from lakequeue.errors import InvalidRequest, NotDrained
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import judge, log_rows
+from tests.support.faults.stopped import is_stopped
 from tests.support.services.consumer_node import NodeProcess, Queue
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.small_cluster import Cluster
@@ -115,7 +116,7 @@ def test_what_was_placed_before_is_not_stored_after(place: Place) -> None:
     with paused, ThreadPoolExecutor(1) as pool:
         record = {"key": "k", "value": 1, "message_id": "late"}
         answer = pool.submit(paused.send, [record], "t")
-        wait_for(lambda: state_of(paused.worker) == "T", "it stands still before its commit")
+        wait_for(lambda: is_stopped(paused.worker), "it stands still before its commit")
         place.admin.grow_topic("t", 8, timeout_s=60)
         os.kill(paused.worker, signal.SIGCONT)
         refused = answer.result()
@@ -126,11 +127,6 @@ def test_what_was_placed_before_is_not_stored_after(place: Place) -> None:
         assert "duplicate" not in again.json()["records"][0], "nothing of the first try is there"
     topic_id = place.admin.topic("t").topic_id
     assert len([row for row in log_rows(place.queue.root) if row["topic_id"] == topic_id]) == 1
-
-
-def state_of(pid: int) -> str:
-    """R, S, T (stopped), …"""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_a_topic_that_was_open_in_between_does_not_grow_as_if_it_had_been_drained(

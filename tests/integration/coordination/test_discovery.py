@@ -11,6 +11,7 @@ from coordination.zookeeper.discovery import Discovery
 from coordination.zookeeper.registry import register
 from lakequeue.settings import CoordinationSettings
 from lakequeue.wire import NodeInfo
+from tests.support.faults.stopped import stopped
 from tests.support.services.zookeeper import MakeSession, wait_for
 
 pytestmark = pytest.mark.zookeeper
@@ -24,8 +25,7 @@ def test_while_one_caller_waits_for_zookeeper_the_others_are_told_what_is_known(
     directory = Discovery(session)
     known = directory.nodes()
     assert [node.node for node in known.ingest] == ["one"]
-    own_zookeeper.pause()
-    try:
+    with stopped(own_zookeeper.pid):
         # As the watch does when a node comes or goes.
         directory._changed.set()
         waiting = threading.Thread(target=directory.nodes)
@@ -33,8 +33,6 @@ def test_while_one_caller_waits_for_zookeeper_the_others_are_told_what_is_known(
         wait_for(directory._asking.locked, "one asks")
         assert directory.nodes() == known
         assert waiting.is_alive(), "it had to wait for the other"
-    finally:
-        own_zookeeper.resume()
     waiting.join(60)
     assert not waiting.is_alive()
 

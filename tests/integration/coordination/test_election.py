@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +15,7 @@ from coordination.zookeeper.epochs import next_epoch
 from coordination.zookeeper.session import Session
 from coordination.zookeeper.session_reaper import close_dead_session
 from lakequeue.settings import CoordinationSettings
+from tests.support.faults.stopped import stopped
 from tests.support.services.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
 
 pytestmark = pytest.mark.zookeeper
@@ -233,10 +232,9 @@ def test_a_leader_that_was_frozen_does_not_trust_itself_when_it_wakes(
     assert child.stdin is not None
     assert child.stdout is not None
     standby = campaign(session)
-    os.kill(child.pid, signal.SIGSTOP)
-    assert standby.wait_leading(DEADLINE_S)
-    # The question waits in the pipe: it is the first thing that the woken process answers.
-    child.stdin.write("trusted?\n")
-    child.stdin.flush()
-    os.kill(child.pid, signal.SIGCONT)
+    with stopped(child.pid):
+        assert standby.wait_leading(DEADLINE_S)
+        # The question waits in the pipe: it is the first thing that the woken process answers.
+        child.stdin.write("trusted?\n")
+        child.stdin.flush()
     assert child.stdout.readline() == "False\n"

@@ -7,6 +7,7 @@ import pytest
 from coordination.embedded import EmbeddedZooKeeper
 from coordination.zookeeper.notifications import NotificationListener, Notifier
 from lakequeue.clock import boot_seconds
+from tests.support.faults.stopped import stop
 from tests.support.services.zookeeper import DEADLINE_S, MakeSession, expire, wait_for
 
 pytestmark = pytest.mark.zookeeper
@@ -43,7 +44,7 @@ def test_nobody_waits_while_zookeeper_is_away_and_a_missed_notification_arrives_
     with NotificationListener(hearer, "log").start() as listener:
         notifier.notify(1)
         wait_for(lambda: listener.version == 1)
-        own_zookeeper.pause()
+        stop(own_zookeeper.pid)
         before = boot_seconds()
         notifier.notify(2)
         listener.wait(0.05)

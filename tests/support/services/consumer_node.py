@@ -27,6 +27,7 @@ from coordination.zookeeper.session import Session
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from tests.support.data.log_builder import LogBuilder, fresh_root
+from tests.support.faults.stopped import stop
 from tests.support.services.order_thread import folding
 from tests.support.services.zookeeper import FAST, wait_for
 
@@ -90,8 +91,8 @@ class NodeProcess:
         self.worker = int(event["pid"])
 
     def freeze(self) -> None:
-        """SIGSTOP the worker."""
-        os.kill(self.worker, signal.SIGSTOP)
+        """SIGSTOP the worker, which stands still then."""
+        stop(self.worker)
 
     def thaw(self) -> None:
         """SIGCONT the worker."""
