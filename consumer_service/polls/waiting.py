@@ -6,12 +6,13 @@ Both modes of a group wait like this. What a look is, and who is woken by which 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from consumer_service.members import Member
 from lakequeue.clock import boot_seconds
-from serving.front.parking import BLOCKS, Steps, Until
+from serving.front.parking import BLOCKS, Steps, Until, Wake
 
 LOOK_EVERY_S = 1.0
 """A waiting poll looks this often whether its client is still there."""
@@ -52,8 +53,24 @@ def turn_of(lock: threading.Lock) -> Steps[None]:
         lock.acquire()
 
 
+@contextmanager
+def woken(member: Member) -> Iterator[Wake]:
+    """What wakes one poll of a member, and nobody else. Whatever wakes the member does so, too.
+
+    A member may have two polls for a moment: a client gives one up and begins the next. With one
+    signal for both, each would clear what was meant for the other.
+    """
+    wake = Wake()
+    member.wake.listen(wake.set)
+    try:
+        yield wake
+    finally:
+        member.wake.forget(wake.set)
+
+
 def wait_for_records(
     member: Member,
+    wake: Wake,
     wait_s: float,
     gone: Callable[[], bool],
     enter: Callable[[], object],
@@ -61,13 +78,14 @@ def wait_for_records(
 ) -> Steps[F | None]:
     """The first find with records, or the last one when `wait_s` seconds are over.
 
-    `enter` comes before each look: no news between a look and the wait after it may be missed.
+    `wake` ends a wait. `enter` comes before each look: no news between a look and the wait after it
+    may be missed.
     None: nobody wants the answer. `gone` tells that the client has hung up, or the member has left,
     or `look` gives None because a newer poll has begun.
     """
     deadline = boot_seconds() + wait_s
     with member.polling():
-        found = yield from _look_until(member, deadline, gone, enter, look)
+        found = yield from _look_until(member, wake, deadline, gone, enter, look)
     if not gone():
         member.liveness.heard(boot_seconds())
     return found
@@ -75,6 +93,7 @@ def wait_for_records(
 
 def _look_until(
     member: Member,
+    wake: Wake,
     deadline: float,
     gone: Callable[[], bool],
     enter: Callable[[], object],
@@ -89,4 +108,4 @@ def _look_until(
         if found.records or left <= 0:
             return found
         if not found.more:
-            yield Until(member.wake, left, LOOK_EVERY_S)
+            yield Until(wake, left, LOOK_EVERY_S)

@@ -17,7 +17,7 @@ from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPart
 from consumer_service.ownership.settlement import Settlement
 from consumer_service.ownership.takeover import fact_of
 from consumer_service.polls.poll_batch import PartitionBatch, QueuePollResult
-from consumer_service.polls.waiting import begin, wait_for_records
+from consumer_service.polls.waiting import begin, wait_for_records, woken
 from consumer_service.queues.brought import Brought
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.rounds import Round, Rounds, Ticket
@@ -44,7 +44,7 @@ from queue_rules.queues.attempts import Attempt
 from queue_rules.queues.record_facts import record_facts
 from queue_rules.queues.undecodable_policy import policy_in
 from queue_tables.groups.facts import Fact, Kind
-from serving.front.parking import BLOCKS, Done, Steps, Until
+from serving.front.parking import BLOCKS, Done, Steps, Until, Wake
 
 _LONG_RECORDS, _LONG_BYTES = 1_000, 1 << 20
 """An answer of more is made in a thread: it takes up to 50 ms, and an event loop has others."""
@@ -96,15 +96,17 @@ class QueueDelivery:
         number = yield from begin(member, after)
         if brought is not None:
             yield from brought.begin()
-        enter = partial(self._waiters.enter, member.group, member.wake)
-        look = partial(self._look, member, max_records, number, gone, brought)
-        with self._waiters.asking(member.group, member.wake, member.member_id):
-            found = yield from wait_for_records(member, wait_s, gone, enter, look)
+        group = member.group
+        with woken(member) as wake, self._waiters.asking(group, wake, member.member_id):
+            enter = partial(self._waiters.enter, group, wake)
+            look = partial(self._look, member, wake, max_records, number, gone, brought)
+            found = yield from wait_for_records(member, wake, wait_s, gone, enter, look)
         return found or QueuePollResult()
 
     def _look(
         self,
         member: Member,
+        wake: Wake,
         max_records: int,
         number: int,
         gone: Callable[[], bool],
@@ -118,7 +120,7 @@ class QueueDelivery:
 
         if number and member.polls.begun != number:
             return None
-        delivered = yield from self._gather(member, max_records, wanted, brought)
+        delivered = yield from self._gather(member, wake, max_records, wanted, brought)
         if brought is not None:
             try:
                 yield from brought.end()
@@ -142,6 +144,7 @@ class QueueDelivery:
     def _gather(
         self,
         member: Member,
+        wake: Wake,
         max_records: int,
         wanted: Callable[[], bool],
         brought: Brought | None,
@@ -152,7 +155,7 @@ class QueueDelivery:
             # A look can take long, and holds up nobody.
             kind = object()
         leaving = () if brought is None else brought.leaving()
-        ticket = self._rounds.join(kind, member, max_records, wanted, leaving)
+        ticket = self._rounds.join(kind, member, wake, max_records, wanted, leaving)
         try:
             yield from self._served(ticket)
             if _is_long(ticket):

@@ -33,6 +33,8 @@ class Ticket:
     """One poll."""
 
     member: Member
+    wake: threading.Event
+    """Its place among those that wait."""
     most: int
     """Records that it wants."""
     round: Round
@@ -108,6 +110,7 @@ class Rounds:
         self,
         kind: Hashable,
         member: Member,
+        wake: threading.Event,
         most: int,
         wanted: Callable[[], bool] = lambda: True,
         leaving: Leaving = (),
@@ -118,7 +121,7 @@ class Rounds:
             if not line.waiting or len(line.waiting[-1].tickets) >= MOST:
                 line.waiting.append(Round(kind))
             joined = line.waiting[-1]
-            ticket = Ticket(member, most, joined, wanted, leaving)
+            ticket = Ticket(member, wake, most, joined, wanted, leaving)
             joined.tickets.append(ticket)
             if self._rush and boot_seconds() - self._rush_at > RUSH_S:
                 # It lasts, and must not hold up those who came first.

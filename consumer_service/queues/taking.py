@@ -97,7 +97,7 @@ class Taking:
                 news += room > 0 or room == FULL
                 if room == 0:
                     # News that woke it are for somebody who holds less.
-                    self._waiters.stand_back(self._group, ticket.member.wake)
+                    self._waiters.stand_back(self._group, ticket.wake)
                     full += 1
             except Exception as error:  # noqa: BLE001 -- its poll raises it
                 ticket.error = error

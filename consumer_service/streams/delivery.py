@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from consumer_service.members import Member
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.polls.matching import find_matching
-from consumer_service.polls.waiting import begin, turn_of, wait_for_records
+from consumer_service.polls.waiting import begin, turn_of, wait_for_records, woken
 from consumer_service.reading.columns import InColumns, Part, part_of
 from consumer_service.reading.encode import delivered as delivered_records
 from consumer_service.reading.encode import records_of, unreadable_among
@@ -85,7 +85,8 @@ class Delivery:
         number = yield from begin(member, after)
         columns = columns and max_records >= COLUMNS_FROM
         look = partial(self._look, member, max_records, number, columns=columns)
-        found = yield from wait_for_records(member, wait_s, gone, member.wake.clear, look)
+        with woken(member) as wake:
+            found = yield from wait_for_records(member, wake, wait_s, gone, wake.clear, look)
         return found or StreamPollResult()
 
     def _look(

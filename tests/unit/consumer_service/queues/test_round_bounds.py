@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -15,7 +15,7 @@ from consumer_service.queues.rounds import Ticket
 from queue_rules.groups.member_states import MemberState
 from queue_rules.queues.attempts import MOST_MOVES, Attempt
 from queue_tables.groups.facts import Kind
-from serving.front.parking import BLOCKS, Steps
+from serving.front.parking import BLOCKS, Steps, Wake
 from tests.unit.consumer_service.queues.test_rounds import World, came, member, places
 
 FAR_OFF_US = 4_000_000_000_000_000
@@ -181,23 +181,22 @@ def test_news_go_to_those_that_may_take_something_and_to_others_when_they_may_ag
     for steps in waiting.values():
         next(steps)
     world.take()
-    for steps in waiting.values():
-        next(steps)  # nothing is there: it waits to be woken
+    # Nothing is there: they wait to be woken.
+    wakes = {name: cast("Wake", next(steps).signal) for name, steps in waiting.items()}
     world.records = 5
     world.waiters.news("g")
-    woken = [one.member_id for one in (full, other, idle) if one.wake.is_set()]
-    assert woken == ["c"]
+    assert [name for name, wake in wakes.items() if wake.is_set()] == ["c"]
     next(waiting["c"])
     world.take()
     assert places(came(waiting["c"])) == [(0, 4)]
     # Nobody else waits: of those that hold as much as they may, one looks, and wakes nobody.
     world.records = 7
     world.waiters.news("g")
-    assert full.wake.is_set()
+    assert wakes["a"].is_set()
     next(waiting["a"])
     world.take()
     next(waiting["a"])
-    assert not any(one.wake.is_set() for one in (full, other))
+    assert not any(wakes[name].is_set() for name in "ab")
     # What it held is done: it is woken, and gets what is there.
     queue = world.owned[0].queue
     assert queue is not None
@@ -224,6 +223,34 @@ def test_one_that_is_full_and_was_woken_passes_the_news_on() -> None:
     world.records = 3
     world.waiters.enter("g", idle.wake)
     world.waiters.news("g")
-    assert full.wake.is_set()
+    assert not idle.wake.is_set()
     world.take()
     assert idle.wake.is_set()
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+def test_news_for_one_of_two_polls_of_a_member_do_not_take_the_others_place(given_up: bool) -> None:
+    world, both, gone = World(records=0), member("m"), [False, False]
+    polls = [world.delivery.steps(both, 10, 60, lambda n=n: gone[n]) for n in range(2)]  # type: ignore[misc]
+    wakes = []
+    for poll in polls:
+        next(poll)
+        world.take()
+        wakes.append(cast("Wake", next(poll).signal))
+    if given_up:
+        gone[0] = True
+        assert came(polls[0]).records == []
+    else:
+        world.records = 1
+        assert world.waiters.news("g")
+        assert [wake.is_set() for wake in wakes] == [True, False], "one for each piece of news"
+        next(polls[0])
+        world.take()
+        assert places(came(polls[0])) == [(0, 0)]
+    world.records = 2
+    assert world.waiters.news("g"), "the other still stands in line"
+    assert wakes[1].is_set()
+    next(polls[1])
+    world.take()
+    assert len(came(polls[1]).records) == (2 if given_up else 1)
+    assert not world.waiters.waits("g")

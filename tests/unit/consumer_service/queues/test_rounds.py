@@ -290,7 +290,8 @@ class Turns:
 
     def join(self, count: int = 1, kind: str = "g") -> None:
         for number in range(count):
-            self.rounds.join(kind, member(f"m{number}"), 1)
+            one = member(f"m{number}")
+            self.rounds.join(kind, one, one.wake, 1)
 
     def run(self) -> list[int]:
         while self.work:

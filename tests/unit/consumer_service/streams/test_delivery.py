@@ -20,7 +20,7 @@ from consumer_service.streams.poll_result import StreamPollResult
 from lakequeue.errors import StorageUnavailable, UndecodableRecord
 from lakequeue.records import Partition, TopicId, TopicPartition
 from queue_tables.schema.schemas import LOG
-from serving.front.parking import BLOCKS, finish
+from serving.front.parking import BLOCKS, Wake, finish
 from tests.unit.consumer_service.streams.parts_of_streams import log_rows, member, owned
 
 
@@ -302,3 +302,15 @@ def test_nothing_is_kept_of_what_was_read_ahead() -> None:
     partitions.add(one)
     partitions.read_anew()
     assert one.rows is None
+
+
+def test_a_poll_that_looks_again_takes_no_news_of_another_poll_of_its_member() -> None:
+    place = InMemory()
+    place.poll()
+    first, second = (place.delivery.steps(place.member, 10, 60, lambda: False) for _ in range(2))
+    next(until for until in first if until is not BLOCKS)
+    waits = next(until for until in second if until is not BLOCKS)
+    # The second has looked, and is not heard yet, when news come and the first looks again.
+    place.member.wake.set()
+    next(until for until in first if until is not BLOCKS)
+    assert cast("Wake", waits.signal).is_set()
