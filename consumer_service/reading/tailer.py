@@ -188,24 +188,35 @@ class Tailer:
 
     def catch_up(self) -> None:
         """Read what is there now (one step of the thread; also used to see one's own writes)."""
+        failed: Exception | None = None
         with self._lock:
             commits = self._reader.refresh()
             grown: dict[TopicPartition, Offset] = {}
             for commit in commits:
                 ends = next_offsets_in(commit.txns)
                 grown |= ends
-                self._keep(commit, ends)
-            self._ends |= grown
+                if commit.info.get(ERASED_INFO) or _changes_rows(commit):
+                    self._segments.clear()
+                    self._changed()
+                try:
+                    if failed is None:
+                        self._keep(commit, ends)
+                except Exception as error:  # noqa: BLE001 -- raised when the others are taken in
+                    # It is not told again: what others erase has to go all the same, and who waits
+                    # has to hear of it. Cursors catch up from the files.
+                    failed = error
             for where in self._ends.keys() - grown.keys():
                 # After a clean-up of the log the commits in between are not told.
-                self._ends[where] = self._reader.end_offset(where.topic_id, where.partition)
+                end = self._reader.end_offset(where.topic_id, where.partition)
+                if end != self._ends[where]:
+                    grown[where] = end
+            self._ends |= grown
         if grown:
             self._wake(set(grown))
+        if failed is not None:
+            raise failed
 
     def _keep(self, commit: Commit, ends: Mapping[TopicPartition, Offset]) -> None:
-        if commit.info.get(ERASED_INFO) or _changes_rows(commit):
-            self._segments.clear()
-            self._changed()
         wanted = functools.cache(self._wanted)  # a file has a part for each partition
         # A file of which nobody wants a record is not even read.
         if not commit.appends or not any(wanted(where.topic_id) for where in ends):
