@@ -33,7 +33,8 @@ demo-s3: setup ## the same on an S3 server of this machine (RECORDS=20000 for fe
 	@$(VENV)/python -m tools.local_s3 $(VENV)/python -m examples.flights.demo --root s3://bucket/demo \
 	  $(if $(RECORDS),--records $(RECORDS))
 
-test: check services ## the checks, and the tests with real services; with FAULTS=1 also those of `make faults`
+test: setup jars browser sqs-clients ## the checks, and beside them the tests with real services; with FAULTS=1 also those of `make faults`
+	@$(VENV)/python -m tools.run_services --checks $(if $(FAULTS),--with-faults)
 
 check: setup lint types contracts sizes docs-check coverage unit-rest ## lint, types, import contracts, sizes, documents, unit tests with coverage
 

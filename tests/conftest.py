@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -31,6 +33,10 @@ settings.load_profile("any-machine")
 # A session's start takes 5 s of processor time and not 9, a table's first commits half.
 for options in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(options, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# A call by `httpx2.get` reads all authorities that the machine trusts, also where the node that it
+# asks has no TLS. They are read once, for all clients that name none of their own.
+vars(httpcore2)["default_ssl_context"] = functools.cache(httpcore2.default_ssl_context)
 
 # What is collected stays to the end: to look for garbage in it again and again took a third of the
 # collection, and a tenth of the unit tests.

@@ -1,12 +1,13 @@
 """Run tests, a room of them at a time; of a few that failed say whether they fail again, alone.
 
-    python -m tools.run_services [--faults | --with-faults | --matrix] [ROOM …]
+    python -m tools.run_services [--checks] [--faults | --with-faults | --matrix] [ROOM …]
 
 A ROOM is a folder or file of tests.
 `--faults`: tests marked `faults`, which kill and spoil in one more way, or take minutes.
 `--matrix`: tests marked `matrix`, which try every combination and take an hour.
 Without either: all others. They have one test of each kind.
 `--with-faults`: these and those marked `faults`, in one pass.
+`--checks`: `make check` as well, beside them.
 
 Tests with real services race real clocks: a machine that stops for seconds at the wrong instant
 fails a test of a program without fault. Whoever only starts again whatever is red gets used to red;
@@ -15,9 +16,12 @@ them has passed then. More than `MOST` failures are no coincidence, and end it.
 Each room is a process of its own: what one leaves behind (a session, a meter, a process that
 would not end) does not reach another, and a room that dies takes no other with it.
 Six rooms run at a time: the tests marked `spark` of two, and the others of four more, since these
-mostly wait. Folders inside a room are rooms of their own: else the largest would end alone.
+mostly wait. Where no test with Spark is left, the others of six run. The checks take what all of
+these leave of the processors. Folders inside a room are rooms of their own: else the largest would
+end alone.
 With UNSTABLE_LEDGER=FILE unstable tests are written down there, with their seeds; one that is
-named twice in twenty runs fails the run. Decision records 0014, 0027 and 0081 have the reasons.
+named twice in twenty runs fails the run. Decision records 0014, 0027, 0081 and 0087 have the
+reasons.
 """
 
 from __future__ import annotations
@@ -33,9 +37,11 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from tools.rooms import Pick, files, folders, picked, rooms, size
 from tools.unstable_ledger import RUNS, note, seeds_in
 
 MOST = 10
@@ -43,13 +49,18 @@ LONGEST_S = 3_600
 """What a room may take; the one with Spark takes up to 40 minutes beside the others."""
 MATRIX_LONGEST_S = 3 * 3_600
 """The same with the whole matrix."""
-_TESTS = Path("tests")
-_NO_ROOMS = {"unit", "support", "integration"}
-_LANES = (*["spark"] * 2, *["not spark"] * 4)
-"""Marks of the tests in each lane. Three Sparks at once would be too much for two cores."""
-_CHOSEN = {"--faults": "faults", "--with-faults": "not matrix", "--matrix": "matrix"}
-"""What an option chooses, by a mark."""
-_OF_EACH_KIND = "not faults and not matrix"
+CHECKS = ("nice", "-n", "5", "make", "--no-print-directory", "check")
+"""Tests with services have deadlines: they go first."""
+_SPARK, _OTHERS = Pick(having=("spark",)), Pick(lacking=("spark",))
+_LANES = (*[(_SPARK, _OTHERS)] * 2, *[(_OTHERS,)] * 4)
+"""What each lane runs, in this order. Three Sparks at once would be too much for two cores."""
+_CHOSEN = {
+    "--faults": Pick(having=("faults",)),
+    "--with-faults": Pick(lacking=("matrix",)),
+    "--matrix": Pick(having=("matrix",)),
+}
+"""What an option chooses."""
+_OF_EACH_KIND = Pick(lacking=("faults", "matrix"))
 _ALSO_UNITS = "tests/behaviour"
 """What of it needs no service are unit tests as well: those are run there."""
 _DEAREST_PLUGIN = "schemathesis"
@@ -62,21 +73,17 @@ LEDGER = "UNSTABLE_LEDGER"
 """In the environment: the file to note unstable tests in. CI keeps it from run to run."""
 
 
-def rooms() -> list[str]:
-    """The folders with tests of real services."""
-    folders = [*_TESTS.iterdir(), *(_TESTS / "integration").iterdir()]
-    return sorted(
-        str(folder)
-        for folder in folders
-        if folder.name not in _NO_ROOMS and any(folder.glob("test_*.py"))
-    )
+@dataclass
+class Rest:
+    """What is left to run, and what has failed."""
 
-
-def folders(room: str) -> list[str]:
-    """The folders of a room that have tests themselves, the room among them; or the file it is."""
-    inside = [Path(room), *Path(room).rglob("*")]
-    found = [str(one) for one in inside if one.is_dir() and any(one.glob("test_*.py"))]
-    return sorted(found) or [room]
+    waiting: dict[Pick, deque[str]]
+    """Rooms, by what of them is run."""
+    chosen: Pick
+    longest_s: float
+    failed: list[str] = field(default_factory=list)
+    ended: threading.Event = field(default_factory=threading.Event)
+    """No lane takes another room."""
 
 
 def main(given: list[str]) -> int:
@@ -85,33 +92,38 @@ def main(given: list[str]) -> int:
     # interrupt would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     option = next(iter(_CHOSEN.keys() & given), "")
-    every = [room for room in given if room != option] or rooms()
     chosen = _CHOSEN.get(option, _OF_EACH_KIND)
-    if chosen in {"faults", "matrix"}:
-        every = [room for room in every if _names(Path(room), chosen)]
-    longest_s = MATRIX_LONGEST_S if chosen == "matrix" else LONGEST_S
-    failed: list[str] = []
-    # Large ones first: a lane that begins one last would go on alone.
+    every = [room for room in given if room not in {option, "--checks"}] or rooms()
     inner = [folder for room in every for folder in folders(room)]
-    inner.sort(key=lambda one: _size(*_alone(one)), reverse=True)
-    waiting = {mark: deque(inner) for mark in _LANES}
-    with ThreadPoolExecutor(len(_LANES)) as pool:
-        codes = list(
-            pool.map(lambda mark: _in_turn(waiting[mark], mark, chosen, failed, longest_s), _LANES)
-        )
+    rest = Rest(
+        {pick: _in_order(inner, pick & chosen) for pick in (_SPARK, _OTHERS)},
+        chosen,
+        MATRIX_LONGEST_S if option == "--matrix" else LONGEST_S,
+    )
+    with ThreadPoolExecutor(len(_LANES) + 1) as pool:
+        checks = pool.submit(check, rest) if "--checks" in given else None
+        codes = list(pool.map(lambda picks: in_turn(rest, picks), _LANES))
+    codes += [checks.result()] if checks else []
     if any(codes):
         return next(filter(None, codes))
+    failed = rest.failed
     if len(failed) > MOST:
         print(f"\nmore than {MOST} failed:", *failed, sep="\n  ", flush=True)
         return _TESTS_FAILED
     if failed:
         print(f"\nonce more, in a fresh process: {len(failed)} that failed", flush=True)
-        code, _ = _run(*failed, mark=chosen, longest_s=longest_s)
+        code, _ = _pytest(failed, chosen, rest.longest_s)
         if code != _PASSED:
             return code
         print("\nUNSTABLE, failed and then passed; each is a fault of its test or of the program:")
         print("\n".join(f"  {test}" for test in failed), flush=True)
     return _noted({test: _SEEDS.get(test, "") for test in failed})
+
+
+def _in_order(inner: Iterable[str], pick: Pick) -> deque[str]:
+    """Folders with something to run, large ones first: who begins one last goes on alone."""
+    what = {folder: picked(folder, pick) for folder in inner}
+    return deque(sorted(filter(what.get, what), key=lambda one: size(what[one]), reverse=True))
 
 
 def _noted(unstable: Mapping[str, str]) -> int:
@@ -124,51 +136,42 @@ def _noted(unstable: Mapping[str, str]) -> int:
     return _TESTS_FAILED
 
 
-def _in_turn(
-    waiting: deque[str], mark: str, chosen: str, failed: list[str], longest_s: float
-) -> int:
-    """Run the tests with `mark` of each room, of those that are `chosen`; add to `failed`.
+def check(rest: Rest) -> int:
+    """What the checks ended with. If they fail, the lanes end what they are at, and no more."""
+    began = time.monotonic()
+    print(f"begun: {' '.join(CHECKS)}", flush=True)
+    with tempfile.TemporaryFile() as said:
+        code = subprocess.run(CHECKS, check=False, stdout=said, stderr=subprocess.STDOUT).returncode
+        _show(said, f"ended: {' '.join(CHECKS)} after {time.monotonic() - began:.0f} s")
+    if code != _PASSED:
+        rest.ended.set()
+    return code
 
-    Lanes of one mark take their rooms from one queue. An exit code only if pytest could not run.
+
+def in_turn(rest: Rest, picks: Iterable[Pick]) -> int:
+    """Run what each of `picks` picks of each room, until there is none left.
+
+    Lanes take their rooms from one queue. An exit code only if pytest could not run.
     """
-    while True:
-        try:
-            room = waiting.popleft()
-        except IndexError:
-            return _PASSED
-        if mark == "spark" and not any(_names(Path(one), mark) for one in _alone(room)):
-            continue
-        needs = "zookeeper and " if room == _ALSO_UNITS else ""
-        what = _alone(room)
-        code, found = _run(*what, mark=f"{needs}{mark} and {chosen}", longest_s=longest_s)
-        if code not in (_PASSED, _TESTS_FAILED, _NO_TESTS):
-            return code
-        failed += found
-        if len(failed) > MOST:
-            return _PASSED
+    for pick in picks:
+        while not rest.ended.is_set():
+            try:
+                room = rest.waiting[pick].popleft()
+            except IndexError:
+                break
+            ours = pick & rest.chosen
+            mark = Pick(having=("zookeeper",)) & ours if room == _ALSO_UNITS else ours
+            code, found = _pytest(picked(room, ours), mark, rest.longest_s)
+            if code not in (_PASSED, _TESTS_FAILED, _NO_TESTS):
+                rest.ended.set()
+                return code
+            rest.failed += found
+            if len(rest.failed) > MOST:
+                rest.ended.set()
+    return _PASSED
 
 
-def _alone(folder: str) -> list[str]:
-    """A folder, or its own tests if folders inside it have tests as well."""
-    inside = [one for one in folders(folder) if one != folder]
-    return sorted(map(str, Path(folder).glob("test_*.py"))) if inside else [folder]
-
-
-def _size(*what: str) -> int:
-    """Bytes of tests, as a measure of how long they take."""
-    return sum(file.stat().st_size for one in what for file in _files(Path(one)))
-
-
-def _names(room: Path, mark: str) -> bool:
-    """Whether a test of this room can have this mark: to ask pytest takes seconds."""
-    return any(mark in file.read_text() for file in _files(room))
-
-
-def _files(room: Path) -> list[Path]:
-    return list(room.rglob("*.py")) if room.is_dir() else [room] * room.exists()
-
-
-def _run(*what: str, mark: str, longest_s: float) -> tuple[int, list[str]]:
+def _pytest(what: list[str], mark: Pick, longest_s: float) -> tuple[int, list[str]]:
     """pytest's exit code, and what failed; a run that died is itself what failed.
 
     What it says is shown when it ends, in one piece.
@@ -177,7 +180,7 @@ def _run(*what: str, mark: str, longest_s: float) -> tuple[int, list[str]]:
     print(f"begun: {what[0]}{' and more' * (len(what) > 1)} ({mark})", flush=True)
     with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile() as said:
         command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *_plugins(what)]
-        command += [*what, "-m", mark]
+        command += [*what, "-m", str(mark)]
         try:
             code = subprocess.run(
                 command,
@@ -188,18 +191,19 @@ def _run(*what: str, mark: str, longest_s: float) -> tuple[int, list[str]]:
             ).returncode
         except subprocess.TimeoutExpired:
             _show(said, f"\n{' '.join(what)} took more than {longest_s} s, and was ended")
-            return _TESTS_FAILED, list(what)
+            return _TESTS_FAILED, what
         _show(said, f"ended: {what[0]} ({mark}) after {time.monotonic() - began:.0f} s")
         failed = _failed(Path(cache))
         said.seek(0)
         _SEEDS.update(seeds_in(said.read().decode(errors="replace"), failed))
     died = code < 0 or (code == _TESTS_FAILED and not failed)
-    return (_TESTS_FAILED, list(what)) if died else (code, failed)
+    return (_TESTS_FAILED, what) if died else (code, failed)
 
 
 def _plugins(what: Iterable[str]) -> list[str]:
     """Without the dearest plugin, a second of each start, where no test asks for it."""
-    needed = any(_names(Path(one.partition("::")[0]), _DEAREST_PLUGIN) for one in what)
+    asked = [file for one in what for file in files(Path(one.partition("::")[0]))]
+    needed = any(_DEAREST_PLUGIN in file.read_text() for file in asked)
     return [] if needed else ["-p", f"no:{_DEAREST_PLUGIN}"]
 
 

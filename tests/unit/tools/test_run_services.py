@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from pathlib import Path
 
 import pytest
 
 from tools import run_services
-from tools.run_services import MOST, main, rooms
+from tools.rooms import Pick, rooms
+from tools.run_services import MOST, Rest, check, in_turn, main
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -217,3 +219,37 @@ def test_a_plugin_that_is_slow_to_load_is_loaded_for_tests_that_name_it(
     Path("test_user.py").write_text(test.format("'schemathesis'", True))
     # One that fails is run once more by its id.
     assert main(["test_plain.py", "test_user.py", "test_user.py::test_it"]) == 0
+
+
+def test_lanes_of_spark_run_others_when_there_is_no_spark_left() -> None:
+    Path("pytest.ini").write_text(MARKERS)
+    meets = (
+        "import os\n\ndef test_it():\n    for fifo in {0}:\n        os.close(os.open(fifo, {1}))"
+    )
+    fifos = [f"fifo{number}" for number in range(1, 6)]
+    for fifo in fifos:
+        os.mkfifo(fifo)
+        Path(f"test_{fifo}.py").write_text(meets.format([fifo], "os.O_WRONLY"))
+    # It begins first, for it is the largest, and lets go first who is last in the queue.
+    Path("test_largest.py").write_text(meets.format(fifos[::-1], "os.O_RDONLY"))
+    assert main(["test_largest.py", *(f"test_{fifo}.py" for fifo in fifos)]) == 0
+
+
+@pytest.mark.parametrize(("command", "code"), [("true", 0), ("false", 1)])
+def test_checks_run_beside_the_rooms_and_fail_with_them(
+    command: str, code: int, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_services, "CHECKS", (command,))
+    write("test_sample.py", 1, 1, FAILS)
+    assert main(["--checks", "test_sample.py"]) == code
+    assert f"ended: {command} after" in capfd.readouterr().out
+    assert main(["test_sample.py"]) == 0, "they are run if they are asked for"
+
+
+def test_no_room_begins_after_the_checks_have_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = Pick()
+    rest = Rest({every: deque([write("test_sample.py", 1, 1, FAILS)])}, every, 60)
+    monkeypatch.setattr(run_services, "CHECKS", ("false",))
+    assert check(rest) == 1
+    assert in_turn(rest, [every]) == 0
+    assert not Path("runs").exists()
