@@ -26,6 +26,7 @@ from consumer_service.http.sse import Unlimited, event_stream
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
+from consumer_service.reading.columns import Form
 from lakequeue import wire
 from lakequeue.errors import InvalidRequest
 from lakequeue.tracing.context import TRACEPARENT, TRACESTATE, context_of
@@ -46,7 +47,7 @@ def delivery_calls(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -
         member = _member(node, path)
         groups.send_away(member)
         events = wants(BATCH)
-        columns = not events and wants(wire.ARROW_STREAM)
+        form: Form = "arrow" if wants(wire.ARROW_STREAM) else "json"
         limit = min(query.max, settings.max_poll_records)
         steps = polled(
             node,
@@ -57,7 +58,7 @@ def delivery_calls(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -
             query,
             _hung_up(),
             events=events,
-            columns=columns,
+            form=form,
         )
         return waiting(steps)
 

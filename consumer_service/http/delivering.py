@@ -15,6 +15,7 @@ from consumer_service.node import Node
 from consumer_service.polls.served import Settling, answer_of, take_back
 from consumer_service.polls.traces import settled
 from consumer_service.queues.brought import Brought
+from consumer_service.reading.columns import Form
 from lakequeue import wire
 from lakequeue.errors import AttemptSuperseded, LakequeueError, SentOn
 from lakequeue.tracing.context import TraceContext
@@ -32,18 +33,18 @@ def polled(
     gone: Callable[[], bool],
     *,
     events: bool = False,
-    columns: bool = False,
+    form: Form = "json",
     brought: Brought | None = None,
 ) -> Steps[Answer]:
-    """What a poll comes to. `events`: as CloudEvents. `columns`: if they pay, as an Arrow stream.
+    """What a poll comes to. `events`: as CloudEvents. `form`: that of columns, if they pay.
     `brought`: what came with it."""
     began = time.perf_counter()
     mode = node.mode_of(member)
     steps = mode.steps
     if brought is not None:
         steps = partial(node.queues.steps, brought=brought)
-    elif columns and mode is node.streams:
-        steps = partial(node.streams.steps, columns=True)
+    elif mode is node.streams and not events:
+        steps = partial(node.streams.steps, form=form)
     idle = groups.has_nothing(member)
     wait_s = min(query.wait_ms / 1_000, IDLE_WAIT_S if idle else float("inf"))
     with metrics.polling():

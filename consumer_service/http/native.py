@@ -16,6 +16,7 @@ from consumer_service.http.delivering import Settle, acked, counting_refusals, p
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
+from consumer_service.reading.columns import Form
 from lakequeue import wire
 from lakequeue.tracing import spans
 from lakequeue.wire.cloud_events import BATCH, wants
@@ -52,7 +53,7 @@ class Native:
         asked = valid(wire.PollQuery, query, texts=True)
         accept = _accept_of(request.headers)
         events = wants(accept, BATCH)
-        columns = not events and wants(accept, wire.ARROW_STREAM)
+        form: Form = "arrow" if wants(accept, wire.ARROW_STREAM) else "json"
         request.headers, request.body = [], b""
         limit = min(asked.max, self._node.settings.consumer.max_poll_records)
         if member.request.mode == "queue":
@@ -66,7 +67,7 @@ class Native:
             asked,
             call.gone,
             events=events,
-            columns=columns,
+            form=form,
         )
         call.follow(steps, inline=True)
 

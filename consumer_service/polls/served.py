@@ -11,7 +11,7 @@ from consumer_service.members import Member
 from consumer_service.ownership.modes import Mode
 from consumer_service.polls.traces import handed_out
 from consumer_service.reading.columns import InColumns
-from lakequeue.wire import ARROW_STREAM, AckAnswer, AckRequest, SettleAnswer
+from lakequeue.wire import ARROW_STREAM, JSON, AckAnswer, AckRequest, SettleAnswer
 from lakequeue.wire.cloud_events import BATCH, batch_of
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
@@ -98,13 +98,14 @@ def answer_of(
 
     `count` is told the group, how many they are, and their bytes. `seconds`: since it was asked.
     `events`: as CloudEvents, and of `beside` only the number of the poll, in a header. `InColumns`
-    leave as an Arrow stream.
+    leave in their form.
     """
     if events:
         number = [("Lakequeue-Poll", str(beside["poll"]))] if "poll" in beside else []
         answer = Answer(200, batch_of(delivered.records), BATCH, number)
     elif delivered.records and isinstance(delivered.records, InColumns):
-        answer = Answer(200, delivered.records.stream(beside), ARROW_STREAM)
+        kind = ARROW_STREAM if delivered.records.form == "arrow" else JSON
+        answer = Answer(200, delivered.records.body(beside), kind)
     else:
         answer = json_of({"records": list(delivered.records), **beside})
     handed_out(member.group, delivered.records, seconds)

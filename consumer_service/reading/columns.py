@@ -1,20 +1,21 @@
-"""Rows of `log` as the columns of a poll's answer: an Arrow stream. Pure.
+"""Rows of `log` as the columns of a poll's answer: an Arrow stream, or JSON. Pure.
 
 Nothing is made of a row: its buffers leave as they are. Rows that a client could not read so (a
-text that is not UTF-8, headers without names) have no columns, and leave as JSON, which escapes.
+text that is not UTF-8, headers without names) have no columns, and leave one by one, as JSON.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer_service.reading.encode import records_of
+from consumer_service.reading.json_text import records_text
 from lakequeue.wire import BESIDE
 from queue_tables.delta.columns import HEADERS
 
@@ -33,6 +34,8 @@ SCHEMA: Final = pa.schema(
         ("receipt", pa.string()),
     ]
 )
+Form = Literal["arrow", "json"]
+"""How columns leave: as they are, or as the text of their records."""
 _OWN: Final = [name for name in SCHEMA.names if name != "receipt"]
 
 
@@ -45,11 +48,19 @@ class Part:
     rows: pa.Table
     columns: pa.Table
 
+    def text(self) -> bytes | memoryview:
+        """The records as JSON, with commas between them."""
+        try:
+            return records_text(self.columns, self.epoch, self.rows["topic_id"][0].as_py())
+        except (pa.ArrowException, ValueError):  # one by one, the odd ones can be told apart
+            return orjson.dumps(records_of(self.rows, self.epoch))[1:-1]
+
 
 @dataclass(slots=True)
 class InColumns:
     """The records of one answer, one part after the other."""
 
+    form: Form = "arrow"
     parts: list[Part] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -62,10 +73,21 @@ class InColumns:
 
     def without(self, over: Collection[tuple[str, int]]) -> InColumns:
         """Those of other partitions."""
-        return InColumns([part for part in self.parts if part.place not in over])
+        return InColumns(self.form, [part for part in self.parts if part.place not in over])
 
-    def stream(self, beside: Mapping[str, object]) -> bytes:
-        """The answer, with what goes beside the records."""
+    def body(self, beside: Mapping[str, object]) -> bytes:
+        """The answer in its form, with what goes beside the records."""
+        return self._stream(beside) if self.form == "arrow" else self._json(beside)
+
+    def _json(self, beside: Mapping[str, object]) -> bytes:
+        pieces: list[bytes | memoryview] = []
+        for part in self.parts:
+            pieces += (b",", part.text())
+        more = orjson.dumps(beside)[1:-1]
+        end = (b"],", more, b"}") if more else (b"]}",)
+        return b"".join((b'{"records":[', *pieces[1:], *end))
+
+    def _stream(self, beside: Mapping[str, object]) -> bytes:
         sink = pa.BufferOutputStream()
         schema = SCHEMA.with_metadata({BESIDE: orjson.dumps(beside)})
         with pa.ipc.new_stream(sink, schema) as out:

@@ -14,7 +14,7 @@ from consumer_service.members import Member
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.polls.matching import find_matching
 from consumer_service.polls.waiting import begin, turn_of, wait_for_records, woken
-from consumer_service.reading.columns import InColumns, Part, part_of
+from consumer_service.reading.columns import Form, InColumns, Part, part_of
 from consumer_service.reading.encode import delivered as delivered_records
 from consumer_service.reading.encode import records_of, unreadable_among
 from consumer_service.reading.runs import prefix_within
@@ -33,7 +33,9 @@ READ_AHEAD_ROWS = 20_000
 READ_AHEAD_BYTES = 8 << 20
 """What one read from the files brings: several polls' worth, kept beside the cursor."""
 COLUMNS_FROM = 256
-"""If so many records wait, a client that takes columns gets them: of few, JSON is cheaper."""
+"""If so many records wait they leave as columns: of few, to make objects of them is cheaper."""
+TEXT_FROM = 128
+"""As JSON if so many wait in each partition that has some."""
 AT_HAND_BYTES = 256 << 10
 """An event loop makes answers up to this by itself; a thread makes larger ones."""
 
@@ -75,33 +77,32 @@ class Delivery:
         gone: Callable[[], bool],
         after: int | None = None,
         *,
-        columns: bool = False,
+        form: Form | None = None,
     ) -> Steps[StreamPollResult]:
         """Up to `max_records` records; waits at most `wait_s` seconds for the first.
 
         `gone` tells whether the client has hung up: then nothing is delivered. `after` numbers the
-        last answer that the client got, see `Polls`. `columns`: the client takes them.
+        last answer that the client got, see `Polls`. `form`: that of many records; None: as few.
         """
         number = yield from begin(member, after)
-        columns = columns and max_records >= COLUMNS_FROM
-        look = partial(self._look, member, max_records, number, columns=columns)
+        look = partial(self._look, member, max_records, number, form)
         with woken(member) as wake:
             found = yield from wait_for_records(member, wake, wait_s, gone, wake.clear, look)
         return found or StreamPollResult()
 
     def _look(
-        self, member: Member, max_records: int, number: int, *, columns: bool
+        self, member: Member, max_records: int, number: int, form: Form | None
     ) -> Steps[StreamPollResult | None]:
         """What there is now; None when a newer poll than this numbered one has begun."""
         if not (number and self._at_hand(member)):
             yield BLOCKS
         if not number:
-            return self._gather(member, max_records, columns=columns)
+            return self._gather(member, max_records, form)
         yield from turn_of(member.polls.lock)
         try:
             if member.polls.begun != number:
                 return None
-            delivered = self._gather(member, max_records, columns=columns)
+            delivered = self._gather(member, max_records, form)
             delivered.number = number
             if delivered.records:
                 # Where it began is enough to take it back: its records need no memory here.
@@ -129,7 +130,7 @@ class Delivery:
                 size += ahead
         return size <= AT_HAND_BYTES
 
-    def _gather(self, member: Member, max_records: int, *, columns: bool) -> StreamPollResult:
+    def _gather(self, member: Member, max_records: int, form: Form | None) -> StreamPollResult:
         delivered = StreamPollResult()
         mine = self._owned_partitions.of_member(member.group, member.member_id)
         if not mine:
@@ -137,8 +138,8 @@ class Delivery:
         member.turn += 1
         turn = member.turn % len(mine)
         try:
-            if columns and self._is_much(mine):
-                delivered.records = InColumns()
+            if form is not None and max_records >= COLUMNS_FROM and self._is_much(mine, form):
+                delivered.records = InColumns(form)
             self._fill(delivered, member, mine[turn:] + mine[:turn], max_records)
         except BaseException:
             # The caller gets the error, and not what the partitions before it gave.
@@ -178,12 +179,12 @@ class Delivery:
         if stopped is not None and not (delivered.records or delivered.more):
             raise stopped
 
-    def _is_much(self, mine: list[OwnedPartition]) -> bool:
-        """Whether so many records wait that it pays to send columns."""
-        count = 0
-        for owned in mine:
-            count += max(0, self._tailer.end(owned.where) - owned.cursor.delivered)
-        return count >= COLUMNS_FROM
+    def _is_much(self, mine: list[OwnedPartition], form: Form) -> bool:
+        """Whether so many records wait that columns pay."""
+        waiting = [self._tailer.end(owned.where) - owned.cursor.delivered for owned in mine]
+        waiting = [count for count in waiting if count > 0]
+        least = COLUMNS_FROM if form == "arrow" else max(COLUMNS_FROM, TEXT_FROM * len(waiting))
+        return sum(waiting) >= least
 
     def _take(
         self,

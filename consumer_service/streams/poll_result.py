@@ -52,7 +52,7 @@ class StreamPollResult:
             if isinstance(self.records, InColumns):
                 self.records.parts.append(found)
                 return
-            found = list(InColumns([found]))
+            found = list(InColumns(parts=[found]))
         if isinstance(self.records, InColumns):
             self.records = list(self.records)
         self.records += found

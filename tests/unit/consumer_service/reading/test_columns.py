@@ -99,10 +99,39 @@ def test_columns_say_what_json_says(
     part = part_of(PLACE, 7, table)
     assert part is not None
     in_json, beside = read(orjson.dumps({"records": records_of(table, 7), **BESIDE}), JSON)
-    in_columns, also = read(InColumns([part]).stream(BESIDE), ARROW_STREAM)
+    in_columns, also = read(InColumns(parts=[part]).body(BESIDE), ARROW_STREAM)
     assert list(map(told, in_columns)) == list(map(told, in_json))
     assert beside == also == BESIDE
-    assert orjson.dumps(list(InColumns([part]))) == orjson.dumps(records_of(table, 7))
+    assert orjson.dumps(list(InColumns(parts=[part]))) == orjson.dumps(records_of(table, 7))
+    text = InColumns("json", [part, part]).body(BESIDE)
+    assert text == orjson.dumps({"records": records_of(table, 7) * 2, **BESIDE})
+
+
+ALIKE: dict[str, tuple[int, list[bytes | None]]] = {
+    "plain texts": (Format.TEXT, [b"a", b"", "é \x7f".encode()]),
+    "texts to escape": (Format.TEXT, [b'a"b', b"a", b"a\\", b"\n"]),
+    "texts that are none": (Format.TEXT, [b"a", b"caf\xe9"]),
+    "JSON": (Format.JSON, [b'{"a":  1}', b"[]", b"null", b'"x"']),
+    "JSON, and what is none": (Format.JSON, [b"1", b"1,2"]),
+    "bytes": (Format.BYTES, [b"a", b""]),
+    "a missing one": (Format.TEXT, [b"a", None]),
+    "only missing ones": (Format.TEXT, [None, None]),
+    "another format": (77, [b"a", b"b"]),
+}
+
+
+@pytest.mark.parametrize("case", ALIKE)
+def test_rows_that_are_alike_become_the_same_json(case: str) -> None:
+    fmt, values = ALIKE[case]
+    count = len(values)
+    ids = [f'id "{n}"' if n % 2 else f"id-{n}" for n in range(count)]
+    for message_ids in (None, ids, ids[:1] + [None] * (count - 1), ["m"] * count):
+        given = {} if message_ids is None else {"message_id": message_ids}
+        table = rows([(fmt, value) for value in values], **given)
+        part = part_of(PLACE, 7, table)
+        assert part is not None
+        text = InColumns("json", [part]).body({})
+        assert text == orjson.dumps({"records": records_of(table, 7)})
 
 
 def test_a_time_that_is_missing_and_several_parts() -> None:
@@ -110,9 +139,9 @@ def test_a_time_that_is_missing_and_several_parts() -> None:
         part_of(("orders", number), 7, rows([(0, b"a")] * 2, timestamp=[None, 5]))
         for number in (3, 4)
     ]
-    found = InColumns([part for part in parts if part is not None])
+    found = InColumns(parts=[part for part in parts if part is not None])
     assert len(found) == 4
-    messages, _ = read(found.stream(BESIDE), ARROW_STREAM)
+    messages, _ = read(found.body(BESIDE), ARROW_STREAM)
     assert [message.timestamp for message in messages] == [0, 5] * 2
     assert [len(found.without({place})) for place in (("orders", 3), ("orders", 9))] == [2, 4]
 
@@ -129,7 +158,7 @@ def test_what_has_no_columns_leaves_as_json() -> None:
 def test_arrow_reads_it_too() -> None:
     part = part_of(PLACE, 7, rows([(Format.BYTES, b"a"), (Format.TEXT, b"b")]))
     assert part is not None
-    table = pa.ipc.open_stream(InColumns([part]).stream(BESIDE)).read_all()
+    table = pa.ipc.open_stream(InColumns(parts=[part]).body(BESIDE)).read_all()
     assert table.schema.names == SCHEMA.names
     assert table["receipt"].to_pylist() == ["t.3.10.7.1", "t.3.11.7.1"]
     assert orjson.loads(table.schema.metadata[b"lakequeue"]) == BESIDE

@@ -5,13 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import orjson
 import pyarrow as pa
 import pytest
 
 from consumer_service.ownership.owned_partition import OwnedPartitions
-from consumer_service.reading.columns import InColumns, Part, part_of
+from consumer_service.reading.columns import Form, InColumns, Part, part_of
 from consumer_service.streams import delivery as stream_delivery
-from consumer_service.streams.delivery import COLUMNS_FROM, Delivery
+from consumer_service.streams.delivery import COLUMNS_FROM, TEXT_FROM, Delivery
 from consumer_service.streams.poll_result import StreamPollResult
 from serving.front.parking import finish
 from tests.unit.consumer_service.streams.parts_of_streams import log_rows, member, owned
@@ -36,8 +37,8 @@ class Many:
         )
         self.member = member()
 
-    def poll(self, most: int = 10_000, *, columns: bool = True) -> StreamPollResult:
-        steps = self.delivery.steps(self.member, most, 0, lambda: False, None, columns=columns)
+    def poll(self, most: int = 10_000, form: Form | None = "arrow") -> StreamPollResult:
+        steps = self.delivery.steps(self.member, most, 0, lambda: False, None, form=form)
         return finish(steps)
 
 
@@ -65,7 +66,7 @@ def test_few_records_leave_as_json_and_those_without_columns_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert isinstance(Many(10).poll().records, list)
-    assert isinstance(Many().poll(columns=False).records, list)
+    assert isinstance(Many().poll(form=None).records, list)
     odd: list[tuple[str, int]] = []
 
     def first_alone(place: tuple[str, int], epoch: int, rows: pa.Table) -> Part | None:
@@ -77,6 +78,17 @@ def test_few_records_leave_as_json_and_those_without_columns_too(
     assert isinstance(found.records, list)
     assert len(found.records) == COLUMNS_FROM
     assert len(odd) == 2
+
+
+def test_json_is_made_of_columns_if_many_wait_in_each_partition() -> None:
+    found = Many().poll(form="json").records
+    assert isinstance(found, InColumns)
+    said = orjson.loads(found.body({}))
+    assert said == {"records": orjson.loads(orjson.dumps(list(found)))}
+    assert len(said["records"]) == COLUMNS_FROM
+    few = Many(TEXT_FROM - 1)
+    assert isinstance(few.poll(form="json").records, list)
+    assert isinstance(Many().poll(100, form="json").records, list), "it does not want many"
 
 
 def test_of_columns_too_what_must_not_leave_is_dropped() -> None:
