@@ -258,6 +258,11 @@ class Members:
             if member.group in groups:
                 member.wake.set()
 
+    def wake_all(self) -> None:
+        """Let all waiting polls look again."""
+        for member in self.all():
+            member.wake.set()
+
     def wake(self, member_ids: set[str]) -> None:
         """Let the waiting polls of these members look again."""
         for member in self.all():

@@ -103,6 +103,7 @@ class Reconciler:
         self._assignments: dict[str, GroupAssignment] = {}
         self._sealed = threading.Event()
         self._gathered = False
+        self._regained = 0
         self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
         self.failure: str | None = None
         """Why the newest look failed; None while all is well."""
@@ -170,6 +171,10 @@ class Reconciler:
     def step(self, fresh: bool = True) -> None:
         """Look at everything once; `fresh`: also at what ZooKeeper says."""
         self._members.expire(self._outstanding)
+        if (regained := self._session.regained) != self._regained:
+            self._regained = regained
+            # Records that came while nothing could leave woke their polls in vain.
+            self._members.wake_all()
         if self._drop_lost():
             fresh = True
         present = self._members.by_state()

@@ -106,6 +106,9 @@ class Session(EphemeralNodes):
         self._lock = threading.Lock()
         self._term = 0
         self._trusted_until = float("-inf")
+        self._doubted = True
+        """It was not trusted since the last beat, perhaps for a moment only."""
+        self._regained = 0
         self._away_since = boot_seconds()
         self._wakers: weakref.WeakSet[threading.Event] = weakref.WeakSet()
         self._stopping = threading.Event()
@@ -184,6 +187,11 @@ class Session(EphemeralNodes):
         return self.connected.is_set() and boot_seconds() < self._trusted_until
 
     @property
+    def regained(self) -> int:
+        """How often it came to be trusted after it was not; wakers are set then, too."""
+        return self._regained
+
+    @property
     def skew_s(self) -> float:
         """This machine's wall clock less ZooKeeper's, in seconds; 0 before it was measured.
 
@@ -194,7 +202,7 @@ class Session(EphemeralNodes):
         return wall_micros() / 1e6 - boot_seconds() - self._zookeeper_clock_s
 
     def waker(self) -> threading.Event:
-        """An event that is set whenever the connection's state changes.
+        """An event that is set whenever the connection's state changes, or trust comes back.
 
         Its holder clears it, and may have watches set it too.
         """
@@ -212,6 +220,7 @@ class Session(EphemeralNodes):
                 if self.connected.is_set():
                     self._away_since = boot_seconds()
                 self.connected.clear()
+                self._doubted = True
             if state == KazooState.LOST:
                 self._term += 1
                 self._trusted_until = float("-inf")
@@ -251,10 +260,18 @@ class Session(EphemeralNodes):
         term = self._term
         identity = self.kazoo.client_id
         self.call(self.kazoo.exists_async, "/")
+        wakers: list[threading.Event] = []
         with self._lock:
             if self._term == term and self.kazoo.client_id == identity:
+                self._doubted |= boot_seconds() >= self._trusted_until
                 until = before + self.timeout_s - self._margin_s
                 self._trusted_until = max(self._trusted_until, until)
+                if self._doubted and self.trusted():
+                    self._doubted = False
+                    self._regained += 1
+                    wakers = list(self._wakers)
+        for event in wakers:
+            event.set()
         if self._remember_in is not None and identity is not None:
             remember(self._remember_in, self.hosts, identity)
 

@@ -1,14 +1,25 @@
-"""A member that has no partition yet: its node is ready for the one that it will get."""
+"""A member that waits, for a partition or for records: its node is ready, and tells it in time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import httpx2
 import pytest
 
 from consumer_service.calls.groups import Groups
 from consumer_service.node import Node
 from consumer_service.ownership.partition_states import PartitionState
+from lakequeue.metrics.consumer import PARKED_POLLS, TAIL_BYTES
+from lakequeue.metrics.declaring import Metric
 from lakequeue.records import Partition, TopicPartition
 from lakequeue.wire import JoinRequest
+from tests.support.faults.patching import environ
+from tests.support.faults.tcp_proxy import Line, TcpProxy
 from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue
 from tests.support.services.zookeeper import wait_for
 
@@ -63,3 +74,35 @@ def test_all_that_a_dead_node_held_is_taken_over_at_once(
         wait_for(lambda: owned() == 4, "it has the rest")
         # Before, one that moved within this node may have been taken over alone.
         assert taken[-1] == 2
+
+
+def metric(node: NodeProcess, which: Metric) -> float:
+    """What the node says."""
+    text = httpx2.get(f"{node.url}/metrics", timeout=30).text
+    return next(
+        float(line.split()[1]) for line in text.splitlines() if line.startswith(f"{which.name} ")
+    )
+
+
+def test_what_came_while_zookeeper_was_away_leaves_when_it_is_back(
+    queue: Queue, start_node: Callable[..., NodeProcess]
+) -> None:
+    topic = queue.log.topic()
+    with TcpProxy(queue.zookeeper.hosts) as line, ThreadPoolExecutor(1) as pool:
+        there = replace(queue, zookeeper=cast("Any", SimpleNamespace(hosts=line.address)))
+        node = start_node(there, "cut-off", **environ("signals_alone"))
+
+        def is_ready() -> bool:
+            return httpx2.get(f"{node.url}/readyz", timeout=30).status_code == 200
+
+        with HttpMember(node.url, topic) as member:
+            member.wait_owned(1)
+            # When its time is over, it looks once more: that is too late here.
+            waits = pool.submit(member.poll, wait_ms=40_000)
+            wait_for(lambda: metric(node, PARKED_POLLS) == 1, "it waits")
+            line.set(Line.CUT)
+            wait_for(lambda: not is_ready(), "nothing is trusted")
+            queue.log.append(topic, ["v"])
+            wait_for(lambda: metric(node, TAIL_BYTES) > 0, "the poll is woken in vain")
+            line.set(Line.OPEN)
+            assert [record["offset"] for record in waits.result(30)] == [0]
