@@ -31,6 +31,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import TABLES
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep.repair import repair_table
+from tests.support.faults.patching import environ
 from tests.support.runs.light_driver import PlainQuery
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.zookeeper import MakeSession, wait_for
@@ -89,6 +90,7 @@ def service(module: str, root: QueueRoot, *args: str) -> Iterator[list[dict[str,
             stdout=written,
             stderr=subprocess.DEVNULL,
             cwd=Path(__file__).parents[3],
+            env=os.environ | environ("quick_looks"),
         )
     events: list[dict[str, Any]] = []
 

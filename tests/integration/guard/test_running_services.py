@@ -23,6 +23,8 @@ from queue_tables.upkeep.health import table_paths
 from queue_tables.upkeep.repair import repair_table
 from tests.support.data.log_builder import LogBuilder
 from tests.support.faults.foreign import CALLS, unguarded
+from tests.support.faults.patching import environ
+from tests.support.faults.quick_looks import SOON_S
 from tests.support.services.consumer_node import (
     HttpMember,
     NodeProcess,
@@ -37,6 +39,7 @@ __all__ = ["start_node"]
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(300)]
 
+QUICK = environ("quick_looks")
 STATEMENTS = {
     "log": "delta-rs delete",
     "topics": "delta-rs append",
@@ -71,14 +74,16 @@ def test_services_go_on_and_start_after_every_statement(
     own_zookeeper: EmbeddedZooKeeper,
     start_node: Callable[..., NodeProcess],
     sessions: MakeSession,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("queue_tables.upkeep.health._FRESH_S", SOON_S)
     [queue] = list(_opened(tmp_path, own_zookeeper))
     root = queue.root
     topic = queue.log.topic("orders")
     queue.log.append(topic, ["0", "1", "2"])
-    node = start_node(queue, "running")
+    node = start_node(queue, "running", **QUICK)
     watching = DriverMetrics("driver", sessions("driver"), root, Settings(root=root.uri))
-    with IngestService(Path(root.uri)) as ingest, HttpMember(node.url, topic) as member:
+    with IngestService(Path(root.uri), **QUICK) as ingest, HttpMember(node.url, topic) as member:
         records = member.poll_until(3)
         assert warned(node.url) == set()
         assert watching.warnings() == []
@@ -113,8 +118,11 @@ def test_services_go_on_and_start_after_every_statement(
 
     # As after a stop of everything.
     node.kill()
-    again = start_node(queue, "again")
-    with IngestService(Path(root.uri), node="n2") as ingest, HttpMember(again.url, topic) as member:
+    again = start_node(queue, "again", **QUICK)
+    with (
+        IngestService(Path(root.uri), node="n2", **QUICK) as ingest,
+        HttpMember(again.url, topic) as member,
+    ):
         assert warned(again.url) == set(STATEMENTS)
         LogBuilder(root).append(topic, ["last"])
         assert [r["value"] for r in member.poll_until(1)] == ["last"]
@@ -133,7 +141,7 @@ def test_a_torn_commit_of_a_journal_stops_no_group_and_is_named(
     root, store = queue.root, queue.root.store
     topic = queue.log.topic("orders")
     queue.log.append(topic, ["0", "1", "2"])
-    node = start_node(queue, "node")
+    node = start_node(queue, "node", **QUICK)
     with HttpMember(node.url, topic) as member:
         assert member.ack(member.poll_until(3)).status_code == 200
         [shard] = root.shards("journal")
@@ -160,7 +168,7 @@ def test_a_torn_commit_of_a_journal_stops_no_group_and_is_named(
         wait_for(partial(_warns, node.url, {path}), "it is named")
 
     node.kill()
-    again = start_node(queue, "node")
+    again = start_node(queue, "node", **QUICK)
     with HttpMember(again.url, topic) as member:
         LogBuilder(root).append(topic, ["4"])
         assert [r["value"] for r in member.poll_until(1)] == ["4"]

@@ -4,7 +4,7 @@
 before anything else, and each patch is applied right after its module has been executed, so before
 anybody has taken a name out of it. Children of the child (gunicorn's worker, the Python processes
 of Spark) have it too. What there is: `broken_builds.py`, `sickness.py`, `power.py`,
-`signals_alone.py`, `unreadable.py`, `watched_writers.py`.
+`quick_looks.py`, `signals_alone.py`, `unreadable.py`, `watched_writers.py`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def install() -> None:
     from tests.support.faults import (
         broken_builds,
         power,
+        quick_looks,
         sickness,
         signals_alone,
         unreadable,
@@ -48,6 +49,7 @@ def install() -> None:
         broken_builds.PATCHES
         | sickness.PATCHES
         | power.PATCHES
+        | quick_looks.PATCHES
         | signals_alone.PATCHES
         | unreadable.PATCHES
         | watched_writers.PATCHES
