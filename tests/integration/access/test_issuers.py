@@ -27,6 +27,7 @@ from queue_access.tokens import MOST_CHARS, Issuer, PublicKeys
 from serving.doors.issuers import fetched
 from tests.support.access.certificates import Authority
 from tests.support.access.locked import Locks, as_, locks
+from tests.support.faults.patching import environ
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.zookeeper import MakeSession, wait_for
 
@@ -104,7 +105,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory, oidc: OidcServer) -> Locks:
 
 @pytest.fixture(scope="module")
 def http(locked: Locks, oidc: OidcServer) -> Iterator[httpx2.Client]:
-    with IngestService(Path(locked.root.uri)) as running:
+    with IngestService(Path(locked.root.uri), **environ("quick_looks")) as running:
         admin = as_(locked.keys["admin"])
         assert running.http.put("/v1/topics/orders", json={}, headers=admin).status_code == 201
         # The first token finds no keys: the issuer is asked beside the request.
