@@ -23,8 +23,8 @@ from queue_tables.upkeep.health import table_paths
 from queue_tables.upkeep.repair import repair_table
 from tests.support.data.log_builder import LogBuilder
 from tests.support.faults.foreign import CALLS, unguarded
+from tests.support.faults.looks import SOON_S
 from tests.support.faults.patching import environ
-from tests.support.faults.quick_looks import SOON_S
 from tests.support.services.consumer_node import (
     HttpMember,
     NodeProcess,

@@ -3,8 +3,8 @@
 `environ("one_scan")` is what a child's environment needs: Python then runs `site/sitecustomize.py`
 before anything else, and each patch is applied right after its module has been executed, so before
 anybody has taken a name out of it. Children of the child (gunicorn's worker, the Python processes
-of Spark) have it too. What there is: `broken_builds.py`, `sickness.py`, `power.py`,
-`quick_looks.py`, `signals_alone.py`, `unreadable.py`, `watched_writers.py`.
+of Spark) have it too. What there is: `broken_builds.py`, `looks.py`, `power.py`,
+`sickness.py`, `unreadable.py`, `watched_writers.py`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ def install() -> None:
         return
     from tests.support.faults import (
         broken_builds,
+        looks,
         power,
-        quick_looks,
         sickness,
-        signals_alone,
         unreadable,
         watched_writers,
     )
@@ -49,8 +48,7 @@ def install() -> None:
         broken_builds.PATCHES
         | sickness.PATCHES
         | power.PATCHES
-        | quick_looks.PATCHES
-        | signals_alone.PATCHES
+        | looks.PATCHES
         | unreadable.PATCHES
         | watched_writers.PATCHES
     )
