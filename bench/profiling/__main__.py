@@ -2,10 +2,11 @@
 
     python -m bench.profiling [--seconds 30] [--out docs/benchmarks]
 
-A queue as `lakequeue up` starts it, 8 partitions, records of 1 kB, one producer and one consumer:
-first 1,000 records/s, where the stations of each record and the CPU of each process are noted; then
-the same again under py-spy, which samples all Python processes; then as fast as it goes, without
-and with py-spy. Flame graphs go to profile/ beside the page.
+First what Spark and the libraries take alone. Then a queue as `lakequeue up` starts it, 8
+partitions, records of 1 kB, one producer and one consumer: 1,000 records/s, where the stations of
+each record and the CPU of each process are noted; the same again under py-spy, which samples all
+Python processes; then as fast as it goes, without and with py-spy. Flame graphs go to profile/
+beside the page.
 """
 
 from __future__ import annotations

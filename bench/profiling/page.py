@@ -69,6 +69,7 @@ def render(results: Mapping[str, Any]) -> str:
             "",
             *_cpu(results["cpu"]),
             *_samples(results),
+            *_floors(results["floors"]),
             "## Flame graphs",
             "",
             "At 1,000 records/s. Some waits in selectors and sockets show as well.",
@@ -86,6 +87,25 @@ def _cpu(cpu: Mapping[str, Mapping[str, float]]) -> list[str]:
     ]
     rows.append(["all", *(f"{sum(cpu[way].values()):.1f}" for way in ("paced", "fast"))])
     return rows_of(["process", "at 1,000/s", "as fast as it goes"], rows)
+
+
+def _floors(floors: Mapping[str, Mapping[str, float]]) -> list[str]:
+    trigger, bulk = floors["trigger_ms"], dict(floors["bulk_us"])
+    bulk["all"] = sum(bulk.values())
+    return [
+        "## What Spark and the libraries take alone",
+        "",
+        "A trigger of a query that does nothing with its batches, of 20 rows each that Spark makes "
+        "itself (mean ms). `walCommit` and `commitOffsets` are Spark's own checkpoint in a local "
+        "folder, which lakequeue's triggers above do without.",
+        "",
+        *rows_of(["phase", "ms"], [[f"`{name}`", f"{ms:.1f}"] for name, ms in trigger.items()]),
+        "CPU of the library of each step between a request and an answer in JSON, for a record of "
+        "1 kB, in one thread, on bytes that are at hand: no HTTP, no checks, no deduplication, no "
+        "commit.",
+        "",
+        *rows_of(["step", "µs a record"], [[step, f"{us:.2f}"] for step, us in bulk.items()]),
+    ]
 
 
 def _samples(results: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bench.profiling import counters, timeline
+from bench.profiling import counters, floors, timeline
 from bench.profiling.page import render
 from bench.profiling.stacks import OTHER, by_stage, stage_of
 
@@ -75,6 +75,7 @@ def test_the_page_divides_the_cpu_of_a_process_by_its_samples() -> None:
             "cpu": {"paced": {"ingest-1": 40.0}, "fast": {"ingest-1": 20.0}},
             "fast_per_s": 1_000,
             "samples": {"paced": shares, "fast": shares},
+            "floors": {"trigger_ms": {"addBatch": 9.0}, "bulk_us": {"read": 1.25, "made": 0.5}},
             "flames": {"ingest-1": "profile/ingest-1.svg"},
         }
     )
@@ -82,6 +83,14 @@ def test_the_page_divides_the_cpu_of_a_process_by_its_samples() -> None:
         assert row in page
     assert "| ingest-1 | `m` | phase all | 2.0 | 0.50 |" in page
     assert "| numbering | offsets | 2.0 | 1.0 | 3.0 | 100% |" in page
+    assert "| `addBatch` | 9.0 |" in page
+    assert "| all | 1.75 |" in page
+
+
+def test_each_step_of_the_libraries_is_measured() -> None:
+    steps = floors.bulk_us(rounds=1, warm=0)
+    assert len(steps) == 7
+    assert all(us > 0 for us in steps.values())
 
 
 def test_events_between_two_scrapes_have_their_mean_time() -> None:
