@@ -111,8 +111,7 @@ class OrderState:
         except TailLost:
             # Slept past a log clean-up: everything anew.
             self.log.open()
-            for topic_id in list(self.index.topics()):
-                self.index.forget([topic_id])
+            self._forget_ids()
             self.warm()
             return True
         self.learn(commits)
@@ -120,12 +119,21 @@ class OrderState:
 
     def learn(self, commits: Iterable[Commit]) -> None:
         """Take in the ids of commits that another process made."""
-        for commit in commits:
-            if not commit.appends:
-                continue
-            for add in commit.adds:
-                for topic_id, ids in _by_topic(self._read_ids(add)):
-                    self.index.add(topic_id, ids)
+        try:
+            for commit in commits:
+                if not commit.appends:
+                    continue
+                for add in commit.adds:
+                    for topic_id, ids in _by_topic(self._read_ids(add)):
+                        self.index.add(topic_id, ids)
+        except BaseException:
+            # The handle has gone past them: without this their ids would be new to the next leader.
+            self._forget_ids()
+            raise
+
+    def _forget_ids(self) -> None:
+        """All are read anew when they are wanted."""
+        self.index.forget(list(self.index.topics()))
 
     def _read_ids(self, add: Add) -> pa.Table:
         return read_data_file(self.root.store, LOG.name, add.path, _ID_COLUMNS)

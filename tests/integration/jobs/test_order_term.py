@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from lakequeue.errors import LeadershipLost
+from lakequeue.errors import CorruptTable, LeadershipLost
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
@@ -167,6 +168,30 @@ def test_a_standby_that_follows_knows_the_ids_when_it_leads(root: QueueRoot) -> 
     assert standby.catch_up()
     assert len(standby.index) == len(leader.state.index) == 10
     assert standby.watermarks() == leader.state.watermarks()
+
+
+def test_a_standby_that_met_a_damaged_file_knows_all_ids_when_it_is_mended(root: QueueRoot) -> None:
+    from jobs.ordering.order_state import OrderState
+
+    topic_id = new_topic(root, partitions=1)
+    inbox = Inbox(root, "n")
+    leader = Orderer(root, 1)
+    standby = OrderState(root, 10**6)
+    standby.warm()
+    for n in range(2):
+        inbox.commit(BASE + n, [{"topic_id": topic_id, "value": b"v", "message_id": f"m{n}"}])
+        leader.drain()
+    damaged = min(
+        Path(root.uri, "log").rglob("*.parquet"), key=lambda path: path.stat().st_mtime_ns
+    )
+    whole = damaged.read_bytes()
+    damaged.write_bytes(b"no Parquet")
+    with pytest.raises(CorruptTable):
+        standby.catch_up()
+    damaged.write_bytes(whole)
+    standby.catch_up()
+    standby.warm()  # as a term begins
+    assert len(standby.index) == len(leader.state.index) == 2
 
 
 @pytest.mark.parametrize("seed", range(4))
