@@ -65,6 +65,8 @@ class Tailer:
         self._changed = changed
         self._lock = threading.Lock()
         self._reader = LogReader(root, COLUMNS)
+        self._seen = self._reader.version
+        """The newest commit that was told, or passed over."""
         self._ends: dict[TopicPartition, Offset] = {}
         self._stopping = threading.Event()
         self._commits: CommitSignal | None = None
@@ -191,13 +193,17 @@ class Tailer:
         failed: Exception | None = None
         with self._lock:
             commits = self._reader.refresh()
+            first = commits[0].version if commits else self._reader.version + 1
+            if first != self._seen + 1:
+                # After a long sleep some are not told, and one of them may have erased rows.
+                self._let_go()
+            self._seen = commits[-1].version if commits else self._reader.version
             grown: dict[TopicPartition, Offset] = {}
             for commit in commits:
                 ends = next_offsets_in(commit.txns)
                 grown |= ends
                 if commit.info.get(ERASED_INFO) or _changes_rows(commit):
-                    self._segments.clear()
-                    self._changed()
+                    self._let_go()
                 try:
                     if failed is None:
                         self._keep(commit, ends)
@@ -206,7 +212,7 @@ class Tailer:
                     # has to hear of it. Cursors catch up from the files.
                     failed = error
             for where in self._ends.keys() - grown.keys():
-                # After a clean-up of the log the commits in between are not told.
+                # Those that were not told.
                 end = self._reader.end_offset(where.topic_id, where.partition)
                 if end != self._ends[where]:
                     grown[where] = end
@@ -215,6 +221,11 @@ class Tailer:
             self._wake(set(grown))
         if failed is not None:
             raise failed
+
+    def _let_go(self) -> None:
+        """Rows that are held may not be so any more."""
+        self._segments.clear()
+        self._changed()
 
     def _keep(self, commit: Commit, ends: Mapping[TopicPartition, Offset]) -> None:
         wanted = functools.cache(self._wanted)  # a file has a part for each partition

@@ -56,7 +56,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.root = QueueRoot.open(str(folder / "queue"))
         self.log = LogBuilder(self.root)
-        self.topic = self.log.topic()
+        self.topic = self.log.topic(partitions=2)
         self.where = TopicPartition(self.topic.topic_id, Partition(0))
         self.segments = Segments(1 << 20)
         self.woken: set[TopicPartition] = set()
@@ -123,3 +123,23 @@ def test_who_waits_hears_of_records_whose_commits_were_cleaned_up(tmp_path: Path
     world.tailer.catch_up()
     assert world.woken == {world.where}
     assert world.tailer.end(world.where) == 3
+    assert (world.held(), world.changes) == (None, 1), "who knows what they have erased"
+
+
+def test_what_is_erased_goes_though_more_commits_came_than_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queue_tables.log.reader._MOST_NEWS", 2)
+    world = World(tmp_path)
+    TableLog(world.root.store, LOG.name).open().commit([], {ERASED_INFO: 1})
+    log = LogBuilder(world.root)
+    for value in ("b", "c"):
+        log.append(world.topic, [value], partition=1)
+    world.tailer.catch_up()
+    assert (world.held(), world.changes) == (None, 1)
+    # From then on they are told one by one.
+    log.append(world.topic, ["d"])
+    world.tailer.catch_up()
+    world.tailer.catch_up()
+    assert (world.held(), world.changes) == (None, 1)
+    assert world.segments.read(world.where, 1, 10, 1 << 20) is not None
