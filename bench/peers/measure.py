@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from bench.peers.processes import Client
-from bench.peers.systems.system import Speaks, System
+from bench.peers.clients.load import PARTITIONS
+from bench.peers.processes import Client, Failed
+from bench.peers.systems.system import DRAINS, SIZES, Speaks, System
 from bench.peers.usage import Used, pss_mib, used
 
 RATE = 1_000
-SIZES = (1_000, 100)
 BATCH = 10
 _PATIENCE_S = 120.0
 """Seconds that a phase may take longer than it should, before the run counts as failed."""
@@ -35,9 +35,16 @@ class Plan:
     fast_most: int = 150_000
     work_records: int = 30_000
     workers: int = 48
+    drain_bytes: int = 300_000_000
+    drain_most: int = 1_000_000
+    """Records that are drained: so many bytes, and no more records than this."""
+
+    def drained(self, size: int) -> int:
+        """Records of that size that stand in the log, as many in each partition."""
+        return min(self.drain_bytes // size, self.drain_most) // PARTITIONS * PARTITIONS
 
 
-QUICK = Plan(2.0, 8.0, 3.0, 1.5, 30_000, 5_000, 16)
+QUICK = Plan(2.0, 8.0, 3.0, 1.5, 30_000, 5_000, 16, 40_000_000, 100_000)
 
 
 class Round:
@@ -78,6 +85,9 @@ class Round:
             found["pss_mib"] = pss_mib(pids)
         if (worker := self._system.worker("work")) is not None:
             found["work"] = self._work(worker)
+        for topic, size in DRAINS.items():
+            if (drainer := self._system.drainer(topic)) is not None:
+                found[topic.replace("-", "_")] = self._drain(topic, size, drainer)
         return found
 
     def _used(self) -> tuple[Used, Used]:
@@ -120,19 +130,50 @@ class Round:
             ),
         }
 
+    def _fill(self, topic: str, size: int, count: int) -> int:
+        """Send so many records, as fast as it goes; how many were sent."""
+        filling = self._client("send", self._system.sender(topic))
+        filling.answer(_PATIENCE_S)
+        filling.order(phase=99, size=size, rate=0, seconds=_PATIENCE_S, most=count, skip=0)
+        sent: int = filling.answer(2 * _PATIENCE_S)["sent"]
+        filling.stop()
+        self._clients.remove(filling)
+        return sent
+
+    def _drain(self, topic: str, size: int, speaks: Speaks) -> dict[str, Any]:
+        """Records a second that a group which begins at the earliest record reads."""
+        count = self._plan.drained(size)
+        if (sent := self._fill(topic, size, count)) != count:
+            raise Failed(f"{sent} of {count} records were sent in {_PATIENCE_S:.0f} s")
+        self._system.stands(topic, count, _PATIENCE_S)
+        client = self._client("drain", speaks)
+        before = used(self._system.pids())
+        client.order(count=count, group=topic, within_s=_PATIENCE_S)
+        found = client.answer(_PATIENCE_S + 30)
+        services = used(self._system.pids()) - before
+        client.stop()
+        self._clients.remove(client)
+        each = count // PARTITIONS
+        if found["received"] == count and (
+            found["bytes"] != count * size
+            or found["offsets"] != PARTITIONS * each * (each - 1) // 2
+        ):
+            raise Failed(f"not each record came once: {found}")
+        rate = found["counted"] / found["seconds"]
+        return {
+            "records": count,
+            "missing": count - found["received"],
+            "per_s": round(rate) if found["received"] == count else None,
+            "mb_per_s": round(rate * size / 1e6, 1) if found["received"] == count else None,
+            "cpu_s_per_million": round(
+                found["cpu_s"] / found["counted"] * 1e6 + services.cpu_s / count * 1e6, 2
+            ),
+            "services_cpu_s_per_million": round(services.cpu_s / count * 1e6, 2),
+        }
+
     def _work(self, speaks: Speaks) -> dict[str, Any]:
         """Deliveries and acks a second of the work queue, in batches of ten."""
-        filling = self._client("send", self._system.sender("work"))
-        filling.answer(_PATIENCE_S)
-        filling.order(
-            phase=99,
-            size=SIZES[0],
-            rate=0,
-            seconds=_PATIENCE_S,
-            most=self._plan.work_records,
-            skip=0,
-        )
-        count = filling.answer(2 * _PATIENCE_S)["sent"]
+        count = self._fill("work", SIZES[0], self._plan.work_records)
         workers = [self._client("work", speaks) for _ in range(2)]
         for worker in workers:
             worker.order(threads=self._plan.workers // 2, batch=BATCH)

@@ -142,8 +142,48 @@ def render(results: Results) -> str:
             f"![Records a second](peers-throughput-{size}.svg)",
             "",
         ]
-    lines += _work(results) + _promises(results) + _problems(results)
+    lines += _drains(results) + _work(results) + _promises(results) + _problems(results)
     return "\n".join(lines)
+
+
+def drain(size: int, what: str) -> Of:
+    """A figure of draining."""
+    return lambda one: one[f"drain_{size}"][what]
+
+
+def _drains(results: Results) -> list[str]:
+    lines = []
+    for size in (1_000, 100):
+        rows = [
+            [
+                found["title"],
+                _cell(found, drain(size, "per_s")),
+                _cell(found, drain(size, "mb_per_s"), 1),
+                _cell(found, drain(size, "cpu_s_per_million"), 1),
+                _cell(found, drain(size, "services_cpu_s_per_million"), 1),
+            ]
+            for found in results["systems"].values()
+            if spread_of(found, drain(size, "records")) is not None
+        ]
+        if not rows:
+            continue
+        count = max(
+            one[f"drain_{size}"]["records"]
+            for found in results["systems"].values()
+            for one in found["rounds"]
+            if f"drain_{size}" in one
+        )
+        head = ["system", "records/s", "MB/s", "CPU s per million", "services' CPU s"]
+        lines += [
+            f"## What stands in the log, to one consumer, {size:,} B",
+            "",
+            f"{count:,} records that are there already. A new group reads them from the earliest, "
+            "looks at the value and the offset of each, and settles them as its client does. From "
+            "the first records to the last ones.",
+            "",
+            *rows_of(head, rows),
+        ]
+    return lines
 
 
 def _fast_cells(found: Found, size: int) -> list[str]:
@@ -232,6 +272,7 @@ def readme(results: Results) -> str:
             for p in ("p50", "p99")
         ),
         ("through/s", fast(1_000, "through_per_s"), fast(1_000, "through_per_s")),
+        ("drained/s", drain(1_000, "per_s"), drain(1_000, "per_s")),
         ("work queue/s", work_rate, work_rate),
         *((name, fast(1_000, key), fast(1_000, key)) for name, key in (
             ("CPU a record", "cpu_s_per_million"), ("bytes written", "written_per_byte"))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Place = dict[str, Any]
 """Where a system is: what its `systems` module says of it, as JSON."""
@@ -38,6 +38,26 @@ class Receiver(Protocol):
 
     def close(self) -> None:
         """Close the connection."""
+
+
+class Drained(NamedTuple):
+    """What one call has read."""
+
+    records: int
+    bytes: int
+    """Of their values."""
+    offsets: int
+    """The sum of their offsets."""
+
+
+class Drainer(Protocol):
+    """Reads what stands in the log already, as a group of its own, and settles it."""
+
+    def read(self, seconds: float, most: int) -> Drained:
+        """The next records; looks at the value and the offset of each."""
+
+    def close(self) -> None:
+        """Settle what is not yet settled, and close the connection."""
 
 
 class BatchSender:

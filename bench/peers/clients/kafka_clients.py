@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.peers.clients.interface import Acked, Place
+from bench.peers.clients.interface import Acked, Drained, Place
 
 
 def _ensure_topic(at: Place) -> None:
@@ -90,4 +90,33 @@ class KafkaReceiver:
 
     def close(self) -> None:
         """Leave."""
+        self._consumer.close()
+
+
+class KafkaDrainer:
+    """A member of a group of its own; offsets are committed in the background."""
+
+    def __init__(self, at: Place) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": at["servers"],
+                "group.id": at["group"],
+                "auto.offset.reset": "earliest",
+            }
+        )
+        self._consumer.subscribe([at["topic"]])
+
+    def read(self, seconds: float, most: int) -> Drained:
+        """As many as come in that time, at most `most`: the client fetches ahead by itself."""
+        size = offsets = 0
+        messages = self._consumer.consume(most, seconds)
+        for message in messages:
+            if (error := message.error()) is not None:
+                raise RuntimeError(str(error))
+            size += len(message.value())
+            offsets += message.offset()
+        return Drained(len(messages), size, offsets)
+
+    def close(self) -> None:
+        """Commit, and leave."""
         self._consumer.close()

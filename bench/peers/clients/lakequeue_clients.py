@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from bench.peers.clients.interface import Acked, Place
+from bench.peers.clients.interface import Acked, Drained, Place
 from lakequeue import Consumer, Producer, RecordMetadata
 from lakequeue.client.messages import Messages
 
@@ -71,6 +71,34 @@ class LakequeueReceiver:
 
     def close(self) -> None:
         """Send the acks and leave."""
+        self._consumer.close()
+
+
+class LakequeueDrainer:
+    """A consumer of a stream group of its own."""
+
+    def __init__(self, at: Place) -> None:
+        self._consumer = Consumer(
+            at["topic"],
+            group=at["group"],
+            urls=at["consumer"],
+            from_="earliest",
+            max_poll_records=5_000,
+        )
+
+    def read(self, seconds: float, most: int) -> Drained:
+        """Poll, and ack what came as one."""
+        size = offsets = 0
+        batch = self._consumer.poll(seconds, most)
+        for message in batch:
+            size += len(message.value)
+            offsets += message.offset
+        batch.ack()
+        return Drained(len(batch), size, offsets)
+
+    def close(self) -> None:
+        """Send the acks and leave."""
+        self._consumer.commit()
         self._consumer.close()
 
 

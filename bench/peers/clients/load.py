@@ -1,6 +1,6 @@
-"""A process of the load: sends, receives, or works, as the lines of its standard input say.
+"""A process of the load: sends, receives, works or drains, as the lines of its standard input say.
 
-    python -m bench.peers.clients.load {send|receive|work} ADAPTER PLACE
+    python -m bench.peers.clients.load {send|receive|work|drain} ADAPTER PLACE
 
 `PLACE` is JSON. Each record is `phase, moment of sending, number`, in digits, and random hex up to
 its size. Clocks are CLOCK_MONOTONIC, of the one machine. Paced records count from the moment at
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import operator
 import os
 import sys
 import threading
@@ -20,7 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from bench.peers.clients.interface import Place, Receiver, Sender
+from bench.peers.clients.interface import Drained, Drainer, Place, Receiver, Sender
 
 ADAPTERS = {
     "lakequeue": ("lakequeue_clients", "Lakequeue"),
@@ -41,6 +42,8 @@ HEADER = 34
 WINDOW = 20_000
 """Records that are not acknowledged yet, at most, when sent as fast as it goes."""
 _BUCKET_NS = 50_000_000
+_MOST_DRAINED = 5_000
+"""Records that one call asks for."""
 
 
 def adapter(role: str, name: str) -> Any:
@@ -49,6 +52,8 @@ def adapter(role: str, name: str) -> Any:
         module, kind = ADAPTERS[name][0], ADAPTERS[name][1] + "Sender"
     elif role == "work" and name in WORKERS:
         module, kind = WORKERS[name]
+    elif role == "drain":
+        module, kind = ADAPTERS[name][0], ADAPTERS[name][1] + "Drainer"
     else:
         module, kind = RECEIVERS.get(name) or (ADAPTERS[name][0], ADAPTERS[name][1] + "Receiver")
     return getattr(importlib.import_module(f"bench.peers.clients.{module}"), kind)
@@ -226,10 +231,41 @@ def _work(name: str, place: Place, order: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def drained(drainer: Drainer, count: int, within_s: float) -> dict[str, Any]:
+    """Read `count` records; from the moment at which the first ones are there."""
+    until = time.monotonic() + within_s
+    first = got = Drained(0, 0, 0)
+    began = cpu_s = 0.0
+    while got.records < count and time.monotonic() < until:
+        more = drainer.read(1.0, min(_MOST_DRAINED, count - got.records))
+        if more.records and not got.records:
+            began, cpu_s, first = time.perf_counter(), time.process_time(), more
+        got = Drained(*map(operator.add, got, more))
+    took_s = time.perf_counter() - began
+    return {
+        "received": got.records,
+        "bytes": got.bytes,
+        "offsets": got.offsets,
+        "counted": got.records - first.records,
+        "seconds": took_s,
+        "cpu_s": time.process_time() - cpu_s,
+    }
+
+
+def _drain(name: str, place: Place, order: dict[str, Any]) -> dict[str, Any]:
+    drainer: Drainer = adapter("drain", name)(place | {"group": order["group"]})
+    found = drained(drainer, order["count"], order["within_s"])
+    drainer.close()
+    return found
+
+
 def main() -> None:
     """Take orders until standard input ends."""
     role, name, place = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-    if role == "work":
+    if role == "drain":
+        for line in sys.stdin:
+            _answer(_drain(name, place, json.loads(line)))
+    elif role == "work":
         for line in sys.stdin:
             _answer(_work(name, place, json.loads(line)))
     elif role == "send":

@@ -72,6 +72,10 @@ class Kafka(System):
         """A consumer."""
         return {"consumer": self._speaks("bench")}
 
+    def drainer(self, topic: str) -> Speaks | None:
+        """Another consumer."""
+        return self._speaks(topic)
+
     @classmethod
     def version(cls) -> str:
         """Of the broker's jar."""
@@ -86,6 +90,10 @@ class KafkaFsync(Kafka):
     promise: ClassVar = "fsynced by the one broker before the answer"
     settings: ClassVar = "as of Kafka alone, and the topic has `flush.messages=1`"
     topic_settings: ClassVar = {"flush.messages": "1"}
+
+    def drainer(self, topic: str) -> Speaks | None:
+        """Reading is as without flushes."""
+        return None
 
 
 class KafkaToDelta(Kafka):
@@ -123,3 +131,7 @@ class KafkaToDelta(Kafka):
         """A reader of the table."""
         table = {"table": str(self.folder / "table")}
         return {"sql": Speaks("commits", table, Path(sys.executable))}
+
+    def drainer(self, topic: str) -> Speaks | None:
+        """Who reads the table is no consumer."""
+        return None

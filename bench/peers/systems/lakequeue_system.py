@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from importlib import metadata
 from pathlib import Path
 from typing import ClassVar
 
 from bench.peers.clients.load import PARTITIONS
-from bench.peers.systems.system import Speaks, System
+from bench.peers.processes import Failed
+from bench.peers.systems.system import DRAINS, Speaks, System
 from lakequeue.client.admin import Admin
 from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 
@@ -21,8 +24,8 @@ class Lakequeue(System):
     promise: ClassVar = "data file and commit are fsynced"
     settings: ClassVar = (
         "defaults of `lakequeue up` and of the SDK; a topic of 8 partitions, a stream group with "
-        "one consumer, which acks each record; workers by plain HTTP, whose polls bring the acks "
-        "of the ten before"
+        "one consumer, which acks each record (draining: each poll as one); workers by plain HTTP, "
+        "whose polls bring the acks of the ten before"
     )
     has_spark: ClassVar = True
 
@@ -35,7 +38,7 @@ class Lakequeue(System):
         self._cluster.start()
         self._cluster.wait_ready()
         with Admin(self._cluster.ingest_urls, self._cluster.consumer_urls) as admin:
-            for topic in ("bench", "work"):
+            for topic in ("bench", "work", *DRAINS):
                 admin.create_topic(topic, partitions=PARTITIONS)
 
     def stop(self) -> None:
@@ -65,6 +68,24 @@ class Lakequeue(System):
             "consumer": self._speaks("bench"),
             "sql": Speaks("commits", table, Path(sys.executable)),
         }
+
+    def drainer(self, topic: str) -> Speaks | None:
+        """Another consumer."""
+        return self._speaks(topic)
+
+    def stands(self, topic: str, count: int, within_s: float) -> None:
+        """The order job has numbered them."""
+        until, pause = time.monotonic() + within_s, threading.Event()
+        with Admin(self._cluster.ingest_urls, self._cluster.consumer_urls) as admin:
+            while (found := self._ends(admin, topic)) < count:
+                if time.monotonic() > until:
+                    raise Failed(f"{found} of {count} records of {topic} are ordered")
+                pause.wait(0.1)
+
+    @staticmethod
+    def _ends(admin: Admin, topic: str) -> int:
+        pages = [admin.browse(topic, partition, max_records=1) for partition in range(PARTITIONS)]
+        return sum(page.end_offset for page in pages)
 
     def worker(self, topic: str) -> Speaks | None:
         """A member of a queue group."""

@@ -10,6 +10,11 @@ from typing import Any, ClassVar
 
 from bench.peers.processes import PEERS_PYTHON
 
+SIZES = (1_000, 100)
+"""Bytes of a record."""
+DRAINS = {f"drain-{size}": size for size in SIZES}
+"""Topics that are filled, and then drained."""
+
 
 @dataclass(frozen=True)
 class Speaks:
@@ -58,6 +63,13 @@ class System(ABC):
     def worker(self, topic: str) -> Speaks | None:
         """Who takes ten and settles ten; None if the system has no work queue."""
         return None
+
+    def drainer(self, topic: str) -> Speaks | None:
+        """Who reads what stands in the log already; None if that is not measured."""
+        return None
+
+    def stands(self, topic: str, count: int, within_s: float) -> None:  # noqa: B027 - most need not
+        """Wait until a new consumer can read that many records: all that were acknowledged."""
 
     @classmethod
     @abstractmethod

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from bench.peers.clients.interface import BatchSender
-from bench.peers.clients.load import ADAPTERS, RECEIVERS, Receiving, Sending
-from bench.peers.measure import percentiles, rate_of
+from bench.peers.clients.interface import BatchSender, Drained
+from bench.peers.clients.load import ADAPTERS, RECEIVERS, Receiving, Sending, drained
+from bench.peers.measure import Plan, percentiles, rate_of
 from bench.peers.plots import draw
 from bench.peers.report import Found, Results, readme, render
 from bench.peers.systems.registry import SYSTEMS
@@ -39,6 +39,17 @@ def _found(scale: float, *, sql: bool = False) -> dict[str, Any]:
         **{f"fast_{size}": fast for size in (1_000, 100)},
         "pss_mib": 100,
         "work": {"per_s": 2_000 * scale},
+        **{
+            f"drain_{size}": {
+                "records": 300,
+                "missing": 0,
+                "per_s": 5_000 * scale,
+                "mb_per_s": 5 * scale,
+                "cpu_s_per_million": 3.0,
+                "services_cpu_s_per_million": 2.0,
+            }
+            for size in (1_000, 100)
+        },
     }
 
 
@@ -154,6 +165,51 @@ def test_records_that_did_not_come_stand_on_the_page() -> None:
     assert "of 10 records, 7 did not come" in page
 
 
+class _Log:
+    """Reads two records a call, with values of five bytes."""
+
+    def __init__(self, count: int) -> None:
+        self._left, self._at = count, 0
+
+    def read(self, seconds: float, most: int) -> Drained:
+        offsets = range(self._at, self._at + min(most, 2, self._left))
+        self._at, self._left = self._at + len(offsets), self._left - len(offsets)
+        return Drained(len(offsets), 5 * len(offsets), sum(offsets))
+
+    def close(self) -> None: ...
+
+
+def test_draining_counts_what_was_read_after_the_first_records() -> None:
+    found = drained(_Log(9), 7, 30.0)
+    assert (found["received"], found["counted"]) == (7, 5)
+    assert (found["bytes"], found["offsets"]) == (35, sum(range(7)))
+    assert found["seconds"] > 0
+    assert drained(_Log(3), 7, 0.01)["received"] == 3
+
+
+def test_as_many_records_stand_in_each_partition() -> None:
+    plan = Plan(drain_bytes=100_100, drain_most=500)
+    assert [plan.drained(size) for size in (1_000, 100)] == [96, 496]
+
+
+def test_the_page_shows_what_one_consumer_drains() -> None:
+    plain = _found(1.0)
+    del plain["drain_100"]
+    del plain["drain_1000"]
+    page = render(
+        _results(
+            lakequeue=_system("lakequeue", _found(1.0), _found(2.0)),
+            redis=_system("Redis", plain),
+        )
+    )
+    part = page.split("to one consumer, 1,000 B\n")[1].split("##")[0]
+    assert "| lakequeue | 7,500 (5,000–10,000) | 7.5 (5.0–10.0) | 3.0 | 2.0 |" in part
+    assert "Redis" not in part
+    found = _found(1.0)
+    found["drain_100"] = found["drain_100"] | {"missing": 7, "per_s": None, "mb_per_s": None}
+    assert "7 did not come" in render(_results(lakequeue=_system("lakequeue", found)))
+
+
 def test_the_readme_has_multiples_and_names_what_did_not_run() -> None:
     text = readme(
         _results(
@@ -162,7 +218,8 @@ def test_the_readme_has_multiples_and_names_what_did_not_run() -> None:
             redis=_system("Redis", problem="not installed"),
         )
     )
-    assert "| Kafka → Delta | 0.05 × | 0.05 × | 0.05 × | 0.05 × | 1 × | 1 × | fsynced |" in text
+    row = "| Kafka → Delta | 0.05 × | 0.05 × | 0.05 × | 0.05 × | 0.05 × | 1 × | 1 × | fsynced |"
+    assert row in text
     assert "| Redis | did not run |" in text
 
 
