@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -25,6 +25,7 @@ class Message(Record):
     """One delivered record. Acknowledge it with `ack()` when its effects are done."""
 
     __slots__ = ("_ack", "_settle", "_value_type", "epoch", "membership", "nack_reason")
+    _shown: ClassVar = "Message"
 
     def __init__(
         self,
@@ -97,6 +98,11 @@ class Message(Record):
     def receipt(self) -> str:
         """What the service knows this delivery by."""
         return str(self._raw["receipt"])
+
+    @property
+    def is_settled_alone(self) -> bool:
+        """Queue groups: each record has an ack of its own. An ack of a stream is a position."""
+        return self._settle is not None
 
     def processing(self) -> AbstractContextManager[None]:
         """A `with` block for the work on this message: a span, if the program traces.

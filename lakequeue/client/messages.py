@@ -1,4 +1,4 @@
-"""The records of one poll: a list, that is also a table."""
+"""The records of one poll: a list that is acknowledged as one, and that is also a table."""
 
 from __future__ import annotations
 
@@ -20,6 +20,23 @@ class Messages(list[Message]):
             batch = consumer.poll(timeout_s=5)
             print(batch.to_arrow().column("value"))
     """
+
+    def ack(self) -> None:
+        """Done with all of them: `Message.ack` of each, for less.
+
+        Raises:
+            SkippedRecords: Stream groups: a record of an earlier poll is not acknowledged, and one
+                of its partition is among these. Acknowledge it first.
+        """
+        if self and self[0].is_settled_alone:
+            for message in self:
+                message.ack()
+            return
+        last = {message.place: message for message in self}
+        first = {message.place: message for message in reversed(self)}
+        for place, message in last.items():
+            first[place].ack()
+            message.ack(commit_through=True)
 
     def to_arrow(self, *, as_json: bool = False) -> Any:
         """The records as an Arrow table.

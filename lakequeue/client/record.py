@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from lakequeue.errors import InvalidRequest
 from lakequeue.tracing.context import TraceContext, in_record
@@ -15,6 +15,7 @@ class Record:
     """One record of a topic."""
 
     __slots__ = ("_raw",)
+    _shown: ClassVar = "Record"
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self._raw = raw
@@ -132,8 +133,7 @@ class Record:
         return found
 
     def __repr__(self) -> str:
-        name = type(self).__name__
-        return f"<{name} {self.topic}/{self.partition}@{self.offset} key={self.key!r}>"
+        return f"<{self._shown} {self.topic}/{self.partition}@{self.offset} key={self.key!r}>"
 
 
 def _as_sent(raw: dict[str, Any], plain: str, encoded: str) -> Any:

@@ -14,7 +14,8 @@ import typer
 
 from lakequeue.client.admin import Admin
 from lakequeue.client.consuming.consumer import Consumer
-from lakequeue.client.consuming.fetch_buffer import Lost, Place
+from lakequeue.client.consuming.fetch_buffer import Lost
+from lakequeue.client.fetched import Place
 from lakequeue.client.message import Message
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest, LakequeueError, WrongUsage

@@ -246,7 +246,8 @@ class ConsumerBase(ABC):
 
     def _ready(self, most: int) -> Messages:
         if not self._core.is_worker:
-            return Messages(map(self._typed, self._core.take(most)))
+            taken = self._core.take(most)
+            return Messages(taken if self._value_type is None else map(self._typed, taken))
         messages = Messages()
         while len(messages) < most and (message := self._core.next()) is not None:
             messages.append(self._typed(message))

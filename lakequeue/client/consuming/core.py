@@ -100,14 +100,15 @@ class Consuming(Keeping):
             taken = self.buffer.take(most)
             if not taken and self.error is not None:
                 raise self.error
-            self.handed_out += len(taken)
+            self.handed_out += sum(map(len, taken))
             if taken and self.handed_out == self._options.stop_after:
                 self.stop()
             room = self.iterates or before >= ahead > self.buffer.ready
             returned, self.expelled = self.expelled, False
         if room or returned:
             self._notify()
-        return taken
+        # The next poll is on its way while they are made.
+        return [message for run in taken for message in run.messages()]
 
     def ack(self, message: Message, commit_through: bool) -> None:
         """Queue an acknowledgement."""
@@ -235,7 +236,7 @@ class Consuming(Keeping):
         self._tell_lost(lost)
         self._notify()
 
-    def _received(self, records: list[dict[str, Any]]) -> None:
+    def _received(self, records: Any) -> None:
         self.buffer.received(records, self.ack)
 
     def _joined(self, visibility_timeout_ms: int | None) -> None:

@@ -9,17 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
+from lakequeue.client.fetched import Batches, Given, Place, Run, parts_of
 from lakequeue.client.message import Message
 from lakequeue.errors import EpochSuperseded, LakequeueError, SkippedRecords
 from lakequeue.wire import Assigned, Consumed, parse_receipt
-
-Place = tuple[str, int]
-"""(topic, partition)"""
-
 
 _TAKEN_OVER = "the new owner gets its records again; no action is needed"
 _STUCK = (
@@ -52,9 +47,6 @@ class Lost:
             epoch=self.epoch,
             current_epoch=self.current_epoch,
         )
-
-
-_place = attrgetter("place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +111,12 @@ class FetchBuffer:
         self.settled = 0
         """All acknowledgements up to this number are durable or refused."""
         self.group = group
+        self.ready = 0
+        """Records that wait to be handed out."""
         self._starts: dict[Place, Assigned] = {}
         self._consumed_to: dict[Place, int] = {}
         self._version = -1
-        self._ready: deque[Message] = deque()
+        self._ready: deque[Run] = deque()
         self._unacked: dict[Place, deque[int]] = {}
         self._marks: dict[Place, Message] = {}
         self._in_flight: dict[Place, Message] = {}
@@ -192,7 +186,8 @@ class FetchBuffer:
             self._consumed_to.pop(place, None)
         if lost:
             gone = {(item.topic, item.partition) for item in lost}
-            self._ready = deque(m for m in self._ready if (m.topic, m.partition) not in gone)
+            self._ready = deque(run for run in self._ready if run.given.place not in gone)
+            self.ready = sum(map(len, self._ready))
 
     def _loss_of(self, message: Message, reason: str) -> Lost:
         known = self._lost.get((message.topic, message.partition))
@@ -205,53 +200,56 @@ class FetchBuffer:
 
     # -- delivery -------------------------------------------------------------------------------
 
-    def received(self, records: Iterable[dict[str, Any]], ack: Any) -> None:
+    def received(self, records: list[dict[str, Any]] | Batches, ack: Any) -> None:
         """Records of a poll, whose assignment has been told before."""
-        held, membership, add = self.assignment, self.membership, self._ready.append
-        for raw in records:
-            place = (raw["topic"], raw["partition"])
-            if place in held:
-                add(Message(raw, held[place], membership, ack))
-
-    @property
-    def ready(self) -> int:
-        """Records that wait to be handed out."""
-        return len(self._ready)
+        for part in parts_of(records):
+            for place, begin, end in part.runs():
+                if place in self.assignment:
+                    given = Given(place, self.assignment[place], self.membership, ack)
+                    self._ready.append(Run(part, begin, end, given))
+                    self.ready += end - begin
 
     def next(self) -> Message | None:
         """The next record, which the application now has to acknowledge."""
         if not self._ready:
             return None
-        message = self._ready.popleft()
-        unacked = self._unacked.get(message.place)
-        if unacked is None:
-            unacked = self._unacked[message.place] = deque()
-        unacked.append(message.offset)
+        run = self._ready[0]
+        message = run.next()
+        if not run:
+            self._ready.popleft()
+        self._hand_out(run.given.place, [message.offset])
         return message
 
-    def take(self, most: int) -> list[Message]:
+    def take(self, most: int) -> list[Run]:
         """The next records, at most so many, which the application now has to acknowledge."""
-        take, count = self._ready.popleft, min(most, len(self._ready))
-        taken = [take() for _ in range(count)]
-        for place, some in groupby(taken, _place):
-            unacked = self._unacked.get(place)
-            if unacked is None:
-                unacked = self._unacked[place] = deque()
-            unacked.extend([message.offset for message in some])
+        taken: list[Run] = []
+        while self._ready and most > 0:
+            taken.append(self._take_of_first(most))
+            most -= len(taken[-1])
         return taken
+
+    def _take_of_first(self, most: int) -> Run:
+        run = self._ready[0].cut(most)
+        if not self._ready[0]:
+            self._ready.popleft()
+        self._hand_out(run.given.place, run.offsets())
+        return run
+
+    def _hand_out(self, place: Place, offsets: list[int]) -> None:
+        self.ready -= len(offsets)
+        unacked = self._unacked.get(place)
+        if unacked is None:
+            unacked = self._unacked[place] = deque()
+        unacked.extend(offsets)
 
     def take_range(self, most: int) -> OffsetRange | None:
         """The next records, as far as they are of one partition: at most `most`."""
-        messages: list[Message] = []
-        while len(messages) < most and self._ready:
-            if messages and _place(self._ready[0]) != _place(messages[0]):
-                break
-            message = self.next()
-            if message is not None:
-                messages.append(message)
-        if not messages:
+        if not self._ready:
             return None
-        place = _place(messages[0])
+        place = self._ready[0].given.place
+        messages: list[Message] = []
+        while len(messages) < most and self._ready and self._ready[0].given.place == place:
+            messages += self._take_of_first(most - len(messages)).messages()
         told = self._starts.get(place)
         begin = self._consumed_to.get(place)
         if begin is None:
@@ -295,6 +293,8 @@ class FetchBuffer:
                 f"{unacked[0]} is not yet",
                 hint="acknowledge in order, or say commit_through=True",
             )
+        if unacked[-1] <= offset:
+            unacked.clear()
         while unacked and unacked[0] <= offset:
             unacked.popleft()
         first = not self._marks

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lakequeue.client.consuming.fetch_buffer import Lost, Place
+from lakequeue.client.consuming.fetch_buffer import Lost
+from lakequeue.client.fetched import Place
 from lakequeue.client.message import Message
 from lakequeue.errors import AttemptSuperseded, InvalidRequest, LakequeueError
 from lakequeue.wire import Assigned

@@ -70,6 +70,23 @@ def test_what_arrow_writes_is_read(
     ]
 
 
+def test_a_part_of_a_column_and_a_column_apart() -> None:
+    table = pa.table({"a": [b"x", None, b"yz", b""], "t": ["ä", "ä", "ä", "ä"]})
+    (batch,) = read_stream(stream(table)).batches
+    for column in (batch["a"], batch["a"].apart()):
+        assert column.values() == [b"x", None, b"yz", b""]
+        assert column.cells(1, 3) == [None, b"yz"]
+    assert len(batch["a"].apart().data) < 50 < len(batch["a"].data)
+    assert batch["t"].is_all("ä".encode())
+    assert not batch["t"].is_all(b"a")
+
+
+@pytest.mark.parametrize("texts", [["a", "aa"], ["aa", "a"], ["ab", "a"], ["a", None], ["", ""]])
+def test_texts_that_differ_are_not_all_the_same(texts: list[str | None]) -> None:
+    (batch,) = read_stream(stream(pa.table({"t": texts}))).batches
+    assert not batch["t"].is_all((texts[0] or "").encode())
+
+
 @pytest.mark.parametrize(
     "table",
     [
