@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 import numpy as np
@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 
 from lakequeue.errors import CorruptTable
 from queue_tables.log.contested import REPAIR
-from queue_tables.log.index import Span
-
-Decode = Callable[[str, int], pa.Table]
-"""(path, row group) → its rows."""
+from queue_tables.log.files import Decode, LogFiles
+from queue_tables.log.index import PartitionKey, Resolve, Span
+from queue_tables.log.row_groups import INDEX_COLUMNS
 
 
 class Pieces:
@@ -69,6 +68,18 @@ class Pieces:
                     del self._held[place]
 
 
+def decoding(files: LogFiles, pieces: Pieces, columns: Sequence[str]) -> Resolve:
+    """Finds the spans of a file by the rows that are read next: they are decoded once."""
+
+    def resolve(path: str) -> list[tuple[PartitionKey, Span]]:
+        found = files.spans(path, pieces.get, columns)
+        if any(files.mixed_up(path, span.row_group) for _, span in found):
+            pieces.forget(path)  # they were not in order yet
+        return found
+
+    return resolve if set(INDEX_COLUMNS) <= set(columns) else files.spans
+
+
 def of_span(piece: pa.Table, span: Span) -> pa.Table:
     """The rows of a span in its row group. Raises `CorruptTable` if they are others."""
     rows = piece.slice(span.start, span.end - span.start)
@@ -86,9 +97,27 @@ def of_span(piece: pa.Table, span: Span) -> pa.Table:
 
 def prefix_of(rows: pa.Table, size: int, least: int) -> tuple[pa.Table, int]:
     """The first rows, of `size` bytes at most, but `least` rows; and their bytes."""
+    whole = sum(bytes_of(rows, name) for name in ("key", "value"))
+    if whole <= size:
+        return rows, whole
     sizes = np.cumsum(_lengths(rows, "key") + _lengths(rows, "value"))
     fitting = max(int(np.searchsorted(sizes, size, side="right")), min(least, rows.num_rows))
     return rows.slice(0, fitting), int(sizes[fitting - 1]) if fitting else 0
+
+
+def bytes_of(rows: pa.Table, column: str) -> int:
+    """Bytes of a column of bytes, at the price of two of its positions; 0 if it is not there.
+
+    What lies where a value is missing counts as well: mostly nothing.
+    """
+    if column not in rows.column_names:
+        return 0
+    size = 0
+    for chunk in rows.column(column).chunks:
+        if len(chunk):
+            positions = np.frombuffer(chunk.buffers()[1], np.int32)
+            size += int(positions[chunk.offset + len(chunk)] - positions[chunk.offset])
+    return size
 
 
 def _lengths(rows: pa.Table, column: str) -> npt.NDArray[np.int64]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -38,7 +39,15 @@ from queue_tables.log.row_groups import (
 )
 from queue_tables.schema.schemas import LOG
 
+Decode = Callable[[str, int], pa.Table]
+"""(path, row group) → its rows."""
+Held = Callable[[str, int, Decode], pa.Table]
+"""The same, decoded unless they are held already."""
 _FOOTERS = 512
+_MOST_DECODED = 4
+"""Row groups of a file that is decoded to learn where its records are."""
+_SMALL_BYTES = 1 << 20
+"""Such a file is read whole: to map it costs more."""
 _MOST_SPANS = 200_000
 """Of one file: a record each, when another engine has strewn them over its row groups."""
 
@@ -110,23 +119,34 @@ class LogFiles:
         """Whether a row group is to be put in order, as far as `spans` has found out."""
         return row_group in self._mixed_up.get(path, ())
 
-    def spans(self, path: str) -> list[tuple[PartitionKey, Span]]:
+    def spans(
+        self, path: str, held: Held | None = None, columns: Sequence[str] = ()
+    ) -> list[tuple[PartitionKey, Span]]:
         """Where the records of a file are.
 
-        Raises `FileNotFoundError` if it was vacuumed; `CorruptTable` if it is damaged, or holds
-        rows of no partition, or its records are all over its row groups.
+        `held` keeps row groups, with these columns, for whoever reads their records next: with it,
+        a small file of the queue's own is decoded once. Raises `FileNotFoundError` if the file was
+        vacuumed; `CorruptTable` if it is damaged, or holds rows of no partition, or its records are
+        all over its row groups.
         """
         found: list[tuple[PartitionKey, Span]] = []
         mixed_up: set[int] = set()
         trusted, deleted = self.is_trusted(path), self._deleted_in(path)
         with self.open(path) as file:
+            if not trusted or file.metadata.num_row_groups > _MOST_DECODED:
+                held = None
             for row_group in range(file.metadata.num_row_groups):
                 whole = only_key(file.metadata.row_group(row_group)) if trusted else None
                 if whole is not None:
                     key, first, last, count = whole
                     found.append((key, Span(first, last, path, row_group, 0, count)))
                     continue
-                rows = checked(read_group(file, path, row_group, INDEX_COLUMNS, deleted), path)
+                if held is None:
+                    rows = read_group(file, path, row_group, INDEX_COLUMNS, deleted)
+                else:
+                    decode = partial(rows_of_group, file, columns=columns, mixed_up=False)
+                    rows = held(path, row_group, decode).select(INDEX_COLUMNS)
+                rows = checked(rows, path)
                 if not in_order(rows):
                     mixed_up.add(row_group)
                     rows = normal(rows, path)
@@ -164,7 +184,11 @@ class LogFiles:
     @contextmanager
     def open(self, path: str) -> Iterator[pq.ParquetFile]:
         """The file. Raises `FileNotFoundError`, `CorruptTable`."""
-        source = self._store.open(f"{LOG.name}/{path}")
+        where = f"{LOG.name}/{path}"
+        if self._store.local_path is not None and self._store.size(where) <= _SMALL_BYTES:
+            source = pa.BufferReader(self._store.get(where))
+        else:
+            source = self._store.open(where)
         with self._lock:
             footer = self._footers.get(path)
         with (

@@ -25,7 +25,7 @@ from queue_tables.delta.actions import Add, Commit
 from queue_tables.delta.table import TableLog
 from queue_tables.files.stats import newest_micros
 from queue_tables.log.contested import Contested, differing
-from queue_tables.log.decoded import Pieces, of_span, prefix_of
+from queue_tables.log.decoded import Pieces, decoding, of_span, prefix_of
 from queue_tables.log.files import LogFiles
 from queue_tables.log.gaps import GapsSeen, gaps, out_of_range
 from queue_tables.log.index import Double, LogIndex, PartitionKey, Span
@@ -328,18 +328,18 @@ class LogReader:
         return part, taken, start + part.num_rows
 
     def _rows_at(self, key: PartitionKey, at: int) -> tuple[Span | None, pa.Table]:
-        span = self._locate(key, at)
+        span = self._locate(key, at, reads=True)
         return span, self._empty() if span is None else self._rows_of(span)
 
     def _rows_of(self, span: Span) -> pa.Table:
         return of_span(self._pieces.get(span.path, span.row_group, self._decode), span)
 
-    def _locate(self, key: PartitionKey, offset: int) -> Span | None:
-        """The span that holds `offset`, else the next one; `None`: there is none behind it."""
+    def _locate(self, key: PartitionKey, offset: int, *, reads: bool = False) -> Span | None:
+        """The span that holds `offset`, else the next one, or `None`; `reads`: it is read next."""
         topic_id, partition = TopicId(key.topic_id), Partition(key.partition)
         with self._lock:
             index = self._indexed()
-            span = index.find(key, offset, self._files.spans)
+            span = index.find(key, offset, self._decoding if reads else self._files.spans)
             if span is None:
                 first = index.first(key, self._files.spans)
                 if first is None or offset < first:
@@ -378,6 +378,7 @@ class LogReader:
         self._table.make_durable()
         self._pieces: Pieces = Pieces(self._cache_bytes)
         self._files: LogFiles = LogFiles(self._store)
+        self._decoding = decoding(self._files, self._pieces, self._columns)
         self._index: LogIndex = LogIndex(self._files.is_trusted)
         self._contested: Contested = Contested()
         for file in self._table.files.values():
