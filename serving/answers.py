@@ -108,7 +108,7 @@ def _one_by_one(pieces: Pieces) -> Iterator[bytes]:
 
 
 def _response(answer: Answer) -> Response:
-    response = Response(answer.body, status=answer.status, content_type=answer.content_type)
+    response = Response(bytes(answer.body), status=answer.status, content_type=answer.content_type)
     response.headers.extend(answer.headers)
     return response
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakequeue.records import Partition, TopicId, TopicPartition
+from queue_tables.log.decoded import bytes_of
 
 
 class Run(NamedTuple):
@@ -59,7 +60,7 @@ def value_bytes(rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
 def prefix_within(rows: pa.Table, max_rows: int, max_bytes: int) -> pa.Table:
     """The first rows of `rows` within both bounds (key + value), at least one of them."""
     rows = rows.slice(0, max_rows)
-    if rows.num_rows <= 1:
+    if rows.num_rows <= 1 or bytes_of(rows, "key") + bytes_of(rows, "value") <= max_bytes:
         return rows
     fits = int(np.searchsorted(value_bytes(rows), max_bytes, side="right"))
     return rows.slice(0, max(1, fits))

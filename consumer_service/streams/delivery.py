@@ -14,24 +14,23 @@ from consumer_service.members import Member
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.polls.matching import find_matching
 from consumer_service.polls.waiting import begin, turn_of, wait_for_records, woken
-from consumer_service.reading.columns import Form, InColumns, Part, part_of
+from consumer_service.reading.columns import Form, InColumns, Part
 from consumer_service.reading.encode import delivered as delivered_records
 from consumer_service.reading.encode import records_of, unreadable_among
 from consumer_service.reading.runs import prefix_within
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable, ignore
 from consumer_service.streams.poll_result import StreamPollResult
+from consumer_service.streams.shares import Share, in_turn, share_of
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange, UndecodableRecord
 from lakequeue.wire import UNDECODABLE
 from queue_rules.predicates.expressions import Condition
 from queue_rules.predicates.of_group import predicate_in
 from queue_rules.queues.undecodable_policy import policy_in
+from queue_tables.log.decoded import bytes_of
 from serving.front.parking import BLOCKS, Steps
 
-READ_AHEAD_ROWS = 20_000
-READ_AHEAD_BYTES = 8 << 20
-"""What one read from the files brings: several polls' worth, kept beside the cursor."""
 COLUMNS_FROM = 256
 """If so many records wait they leave as columns: of few, to make objects of them is cheaper."""
 TEXT_FROM = 128
@@ -138,15 +137,21 @@ class Delivery:
         member.turn += 1
         turn = member.turn % len(mine)
         try:
-            if form is not None and max_records >= COLUMNS_FROM and self._is_much(mine, form):
-                delivered.records = InColumns(form)
-            self._fill(delivered, member, mine[turn:] + mine[:turn], max_records)
+            mine = mine[turn:] + mine[:turn]
+            if form is not None and max_records >= COLUMNS_FROM:
+                waiting = [self._waiting(owned) for owned in mine]
+                if _is_much(waiting, form):
+                    delivered.records = InColumns(form)
+                    mine = [mine[number] for number in in_turn(waiting, max_records)]
+            self._fill(delivered, member, mine, max_records)
         except BaseException:
             # The caller gets the error, and not what the partitions before it gave.
             delivered.take_back()
             raise
         # A look at a long history takes a while, and a pause may have answered meanwhile.
         delivered.leave_paused()
+        if isinstance(delivered.records, InColumns) and delivered.records:
+            self._make_columns(delivered, delivered.records, member)
         return delivered
 
     def _fill(
@@ -159,13 +164,16 @@ class Delivery:
         left_bytes = self._max_poll_bytes
         stopped: UndecodableRecord | None = None
         columns = isinstance(delivered.records, InColumns)
+        giving = sum(self._waiting(owned) > 0 for owned in mine) if columns else 0
         for owned in mine:
             left = max_records - len(delivered.records)
             if left <= 0 or left_bytes <= 0:
                 break
             at = owned.cursor.delivered
+            share = share_of(left, left_bytes, giving, columns=columns)
+            giving -= columns and self._waiting(owned) > 0
             try:
-                taken = self._take(owned, member, left, left_bytes, columns=columns)
+                taken = self._take(owned, member, share)
             except UndecodableRecord as error:
                 stopped = error  # other partitions go on
                 continue
@@ -179,22 +187,11 @@ class Delivery:
         if stopped is not None and not (delivered.records or delivered.more):
             raise stopped
 
-    def _is_much(self, mine: list[OwnedPartition], form: Form) -> bool:
-        """Whether so many records wait that columns pay."""
-        waiting = [self._tailer.end(owned.where) - owned.cursor.delivered for owned in mine]
-        waiting = [count for count in waiting if count > 0]
-        least = COLUMNS_FROM if form == "arrow" else max(COLUMNS_FROM, TEXT_FROM * len(waiting))
-        return sum(waiting) >= least
+    def _waiting(self, owned: OwnedPartition) -> int:
+        """Records that are not delivered yet."""
+        return max(0, self._tailer.end(owned.where) - owned.cursor.delivered)
 
-    def _take(
-        self,
-        owned: OwnedPartition,
-        member: Member,
-        max_rows: int,
-        max_bytes: int,
-        *,
-        columns: bool = False,
-    ) -> _Taken | None:
+    def _take(self, owned: OwnedPartition, member: Member, share: Share) -> _Taken | None:
         """Move the cursor over the next rows of a partition, if it may be delivered now."""
         if owned.paused or not owned.delivers:
             return None
@@ -202,22 +199,18 @@ class Delivery:
         taken: _Taken | None = None
         if owned.cursor.delivered < self._tailer.end(owned.where):
             with owned.fetching:
-                if predicate is None and not columns and owned.read_ahead() is None:
-                    taken = self._take_cut(owned, member, max_rows, max_bytes)
+                if predicate is None and not share.columns and owned.read_ahead() is None:
+                    taken = self._take_cut(owned, member, share)
                 if taken is None:
-                    taken = self._take_next(
-                        owned, member, max_rows, max_bytes, predicate, columns=columns
-                    )
+                    taken = self._take_next(owned, member, share, predicate)
         if predicate is not None or (owned.cursor.passes and not member.request.gapless):
             self._on_passed(owned)
         return taken
 
-    def _take_cut(
-        self, owned: OwnedPartition, member: Member, max_rows: int, max_bytes: int
-    ) -> _Taken | None:
+    def _take_cut(self, owned: OwnedPartition, member: Member, share: Share) -> _Taken | None:
         """What memory has ready for all groups, with the receipts of this one."""
         epoch, position = owned.epoch, owned.cursor.delivered
-        cut = self._tailer.cut(owned.where, position, max_rows, max_bytes)
+        cut = self._tailer.cut(owned.where, position, share.rows, share.bytes)
         if cut is None or not self._leave(owned, member, epoch, position, cut.following):
             return None
         records = delivered_records(cut.records, owned.key.topic_id, epoch)
@@ -227,19 +220,16 @@ class Delivery:
         self,
         owned: OwnedPartition,
         member: Member,
-        max_rows: int,
-        max_bytes: int,
+        share: Share,
         predicate: Condition | None,
-        *,
-        columns: bool = False,
     ) -> _Taken | None:
         epoch, position = owned.epoch, owned.cursor.delivered
         try:
-            rows, following = self._fetch(owned, position, max_rows, max_bytes, predicate)
+            rows, following = self._fetch(owned, position, share, predicate)
         except OffsetOutOfRange as expired:
             with owned.lock:
                 owned.cursor.skip_to(self._resume_at(owned, member, position, expired))
-            return self._take_next(owned, member, max_rows, max_bytes, predicate, columns=columns)
+            return self._take_next(owned, member, share, predicate)
         if following == position:
             return None
         alive = None if rows is None else not_expired(rows, wall_micros())
@@ -251,13 +241,23 @@ class Delivery:
         if not self._leave(owned, member, epoch, position, following, among) or alive is None:
             return None
         place = (owned.topic, int(owned.key.partition))
-        part = part_of(place, epoch, alive) if columns else None
-        if part is not None:
-            return _Taken(part, alive.nbytes, epoch, position)
-        records = records_of(alive, epoch)
+        size = bytes_of(alive, "key") + bytes_of(alive, "value")
+        if share.columns:
+            return _Taken(Part(place, epoch, alive), size, epoch, position)
+        return _Taken(self._read(member, records_of(alive, epoch)), size, epoch, position)
+
+    def _read(self, member: Member, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Records that leave as JSON; those that cannot be read are told of."""
         if any(UNDECODABLE in record for record in records):
             self._on_undecodable(member.group, records)
-        return _Taken(records, alive.nbytes, epoch, position)
+        return records
+
+    def _make_columns(
+        self, delivered: StreamPollResult, records: InColumns, member: Member
+    ) -> None:
+        """If a record cannot leave in columns, all leave as JSON."""
+        if not records.make():
+            delivered.records = self._read(member, list(records))
 
     def _leave(
         self,
@@ -338,8 +338,7 @@ class Delivery:
         self,
         owned: OwnedPartition,
         position: int,
-        max_rows: int,
-        max_bytes: int,
+        share: Share,
         predicate: Condition | None,
     ) -> tuple[pa.Table | None, int]:
         """The rows at `position`: read ahead already, in memory, or from the files.
@@ -353,18 +352,30 @@ class Delivery:
             rows, following = found.rows, found.passed
         elif rows is None:
             end = self._tailer.end(owned.where)
-            rows = self._tailer.read(owned.where, position, READ_AHEAD_ROWS, READ_AHEAD_BYTES)
+            rows = self._tailer.read(
+                owned.where,
+                position,
+                share.ahead_rows,
+                share.ahead_bytes,
+            )
             following = end if rows.num_rows == 0 else 0  # a gap up to the end
         if rows is None or rows.num_rows == 0:
             owned.rows = None
             return None, max(position, following)
-        now = prefix_within(rows, max_rows, max_bytes)
+        now = prefix_within(rows, share.rows, share.bytes)
         rest = rows.slice(now.num_rows)
         owned.rows = rest if rest.num_rows else None
         if rest.num_rows:
             # What does not match, or is not there, before the next record is passed with these.
             following = rest["offset"][0].as_py()
         return now, max(following, now["offset"][now.num_rows - 1].as_py() + 1)
+
+
+def _is_much(waiting: list[int], form: Form) -> bool:
+    """Whether so many records wait, in each partition so many, that columns pay."""
+    some = sum(count > 0 for count in waiting)
+    least = COLUMNS_FROM if form == "arrow" else max(COLUMNS_FROM, TEXT_FROM * some)
+    return sum(waiting) >= least
 
 
 def not_expired(rows: pa.Table, now: int) -> pa.Table | None:

@@ -164,10 +164,11 @@ def _after(asked: str | None) -> str | None:
 
 def _waited(line: Line, answer: Answer) -> Line:
     """A call that waited: what it has led to stands in its answer."""
-    ended = _ended(line, answer.status, answer.body)
-    if answer.status >= _UNTIL_FAILED or not answer.body:
+    body = bytes(answer.body)
+    ended = _ended(line, answer.status, body)
+    if answer.status >= _UNTIL_FAILED or not body:
         return ended
-    led_to = f'{{"asked":{line.after or "null"},"led_to":{answer.body.decode()}}}'
+    led_to = f'{{"asked":{line.after or "null"},"led_to":{body.decode()}}}'
     return replace(ended, after=shortened(led_to))
 
 

@@ -317,7 +317,7 @@ class Call:
         if connection.piece(piece, self.request, self.route.share):
             self._next_piece()
 
-    def _reads(self, body: bytes) -> None:
+    def _reads(self, body: bytes | memoryview) -> None:
         declared = self.request.call
         if declared is not None and declared.reads:
             self._hub.gate.reads(self.request, len(body))

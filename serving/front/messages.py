@@ -82,7 +82,7 @@ class Answer:
     """What is written."""
 
     status: int
-    body: bytes = b""
+    body: bytes | memoryview = b""
     content_type: str | None = None
     headers: Sequence[tuple[str, str]] = ()
     sent: Callable[[], object] | None = field(default=None, repr=False)

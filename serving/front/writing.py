@@ -42,7 +42,7 @@ class Writing:
         """The status line and headers."""
         return head_of(answer, close=close, chunked=chunked, date=self._hub.date())
 
-    def send(self, head: bytes, body: bytes = b"") -> bool:
+    def send(self, head: bytes, body: bytes | memoryview = b"") -> bool:
         """Write; whether all of it has left at once."""
         transport = self._transport
         if transport.is_closing():

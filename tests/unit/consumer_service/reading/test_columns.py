@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer_service.reading.columns import SCHEMA, InColumns, part_of
+from consumer_service.reading.columns import SCHEMA, InColumns, Part, columns_of
 from consumer_service.reading.encode import COLUMNS, records_of
 from lakequeue.calling.effects import Reply
 from lakequeue.client.consuming.poll_answers import read_poll
@@ -71,8 +71,8 @@ def rows(payloads: list[tuple[Any, Any]], **columns: Any) -> pa.Table:
     return rows_of(LOG, given | columns, ()).select(COLUMNS)
 
 
-def read(body: bytes, kind: str) -> tuple[list[Message], dict[str, Any]]:
-    answer = read_poll(Reply(200, {"content-type": kind}, body))
+def read(body: bytes | memoryview, kind: str) -> tuple[list[Message], dict[str, Any]]:
+    answer = read_poll(Reply(200, {"content-type": kind}, bytes(body)))
     records = answer.pop("records")
     return [Message(raw, 7, 1, None) for raw in records], answer
 
@@ -96,8 +96,7 @@ def test_columns_say_what_json_says(
 ) -> None:
     table = rows([payload for payload, _ in some], headers=[headers for _, headers in some])
     table = table.slice(min(cut, table.num_rows - 1))
-    part = part_of(PLACE, 7, table)
-    assert part is not None
+    part = Part(PLACE, 7, table)
     in_json, beside = read(orjson.dumps({"records": records_of(table, 7), **BESIDE}), JSON)
     in_columns, also = read(InColumns(parts=[part]).body(BESIDE), ARROW_STREAM)
     assert list(map(told, in_columns)) == list(map(told, in_json))
@@ -128,36 +127,41 @@ def test_rows_that_are_alike_become_the_same_json(case: str) -> None:
     for message_ids in (None, ids, ids[:1] + [None] * (count - 1), ["m"] * count):
         given = {} if message_ids is None else {"message_id": message_ids}
         table = rows([(fmt, value) for value in values], **given)
-        part = part_of(PLACE, 7, table)
-        assert part is not None
+        part = Part(PLACE, 7, table)
         text = InColumns("json", [part]).body({})
         assert text == orjson.dumps({"records": records_of(table, 7)})
 
 
 def test_a_time_that_is_missing_and_several_parts() -> None:
     parts = [
-        part_of(("orders", number), 7, rows([(0, b"a")] * 2, timestamp=[None, 5]))
+        Part(("orders", number), number, rows([(0, b"a")] * 2, timestamp=[None, 5]))
         for number in (3, 4)
     ]
-    found = InColumns(parts=[part for part in parts if part is not None])
+    found = InColumns(parts=parts)
+    assert found.make()
     assert len(found) == 4
+    stream = pa.ipc.open_stream(found.body(BESIDE))
+    assert [batch.num_rows for batch in stream] == [4], "each batch costs its reader as much"
     messages, _ = read(found.body(BESIDE), ARROW_STREAM)
     assert [message.timestamp for message in messages] == [0, 5] * 2
+    assert [message.receipt for message in messages] == [
+        f"t.{number}.{offset}.{number}.1" for number in (3, 4) for offset in (10, 11)
+    ]
     assert [len(found.without({place})) for place in (("orders", 3), ("orders", 9))] == [2, 4]
 
 
 def test_what_has_no_columns_leaves_as_json() -> None:
     odd = rows([(0, b"a")] * 2, message_id=raw_texts([b"caf\xe9", b"m"]))
-    assert part_of(PLACE, 7, odd) is None
+    assert columns_of([Part(PLACE, 7, rows([(0, b"a")])), Part(PLACE, 7, odd)]) is None
+    assert not InColumns(parts=[Part(PLACE, 7, odd)]).make()
     names = rows([(0, b"a")], headers=raw_headers([[(cast("bytes", None), b"v")]]))
-    assert part_of(PLACE, 7, names) is None
+    assert columns_of([Part(PLACE, 7, names)]) is None
     names = rows([(0, b"a")], headers=raw_headers([[(b"caf\xe9", b"v")]]))
-    assert part_of(PLACE, 7, names) is None
+    assert columns_of([Part(PLACE, 7, names)]) is None
 
 
 def test_arrow_reads_it_too() -> None:
-    part = part_of(PLACE, 7, rows([(Format.BYTES, b"a"), (Format.TEXT, b"b")]))
-    assert part is not None
+    part = Part(PLACE, 7, rows([(Format.BYTES, b"a"), (Format.TEXT, b"b")]))
     table = pa.ipc.open_stream(InColumns(parts=[part]).body(BESIDE)).read_all()
     assert table.schema.names == SCHEMA.names
     assert table["receipt"].to_pylist() == ["t.3.10.7.1", "t.3.11.7.1"]

@@ -10,19 +10,23 @@ import pyarrow as pa
 import pytest
 
 from consumer_service.ownership.owned_partition import OwnedPartitions
-from consumer_service.reading.columns import Form, InColumns, Part, part_of
-from consumer_service.streams import delivery as stream_delivery
+from consumer_service.reading import encode
+from consumer_service.reading.columns import Form, InColumns
 from consumer_service.streams.delivery import COLUMNS_FROM, TEXT_FROM, Delivery
 from consumer_service.streams.poll_result import StreamPollResult
+from lakequeue.wire import UNDECODABLE
 from serving.front.parking import finish
+from tests.support.data.rows import raw_headers
 from tests.unit.consumer_service.streams.parts_of_streams import log_rows, member, owned
 
 
 class Many:
     """Two partitions with so many records that columns pay."""
 
-    def __init__(self, count: int = COLUMNS_FROM // 2) -> None:
+    def __init__(self, count: int = COLUMNS_FROM // 2, odd: int | None = None) -> None:
+        """Headers of partition `odd` have no names."""
         self.parts = [owned(0), owned(1)]
+        self.unreadable: list[Any] = []
         owned_partitions = OwnedPartitions()
         for part in self.parts:
             part.lease = cast("Any", SimpleNamespace(epoch=1, trusted=lambda: True))
@@ -30,10 +34,18 @@ class Many:
         tailer = SimpleNamespace(
             end=lambda _: count,
             cut=lambda *_: None,
-            read=lambda where, at, _rows, _bytes: rows_in(int(where.partition), at, count),
+            read=lambda where, at, _rows, _bytes: rows_in(
+                int(where.partition), at, count, odd=odd == where.partition
+            ),
         )
         self.delivery = Delivery(
-            cast("Any", tailer), owned_partitions, 1 << 20, lambda _: None, lambda *_: None
+            cast("Any", tailer),
+            owned_partitions,
+            1 << 20,
+            lambda _: None,
+            lambda _group, records: self.unreadable.extend(
+                record for record in records if UNDECODABLE in record
+            ),
         )
         self.member = member()
 
@@ -42,8 +54,12 @@ class Many:
         return finish(steps)
 
 
-def rows_in(partition: int, first: int, last: int) -> pa.Table:
+def rows_in(partition: int, first: int, last: int, *, odd: bool = False) -> pa.Table:
     rows = log_rows(first, last)
+    if odd:
+        at = rows.schema.get_field_index("headers")
+        nameless = raw_headers([[(cast("bytes", None), b"v")]] * len(rows))
+        rows = rows.set_column(at, "headers", nameless)
     at = rows.schema.get_field_index("partition")
     return rows.set_column(at, "partition", pa.array([partition] * len(rows), pa.int32()))
 
@@ -62,22 +78,43 @@ def test_a_client_that_takes_columns_gets_many_records_in_columns() -> None:
     assert len(again.records) == 100
 
 
-def test_few_records_leave_as_json_and_those_without_columns_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_partition_gives_its_share() -> None:
+    many = Many(2_000)
+    found = many.poll(2_000)
+    assert isinstance(found.records, InColumns)
+    counts = {part.place: part.rows.num_rows for part in found.records.parts}
+    assert counts == {("orders", 0): 1_000, ("orders", 1): 1_000}
+
+
+def test_what_a_partition_has_not_the_next_one_gives() -> None:
+    many = Many(2_000)
+    for part in many.parts:
+        part.cursor.delivered = 1_990
+        assert len(many.poll(1_200).records) == 1_200
+        many.parts[0].cursor.delivered = many.parts[1].cursor.delivered = 0
+
+
+def test_few_records_leave_as_json_and_those_without_columns_too() -> None:
     assert isinstance(Many(10).poll().records, list)
     assert isinstance(Many().poll(form=None).records, list)
-    odd: list[tuple[str, int]] = []
-
-    def first_alone(place: tuple[str, int], epoch: int, rows: pa.Table) -> Part | None:
-        odd.append(place)
-        return part_of(place, epoch, rows) if len(odd) == 1 else None
-
-    monkeypatch.setattr(stream_delivery, "part_of", first_alone)
-    found = Many().poll()
+    many = Many(COLUMNS_FROM, odd=1)
+    found = many.poll()
     assert isinstance(found.records, list)
-    assert len(found.records) == COLUMNS_FROM
-    assert len(odd) == 2
+    assert len(found.records) == 2 * COLUMNS_FROM
+    assert many.unreadable == []
+
+
+def test_of_what_leaves_as_json_in_their_place_the_unreadable_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("nobody thought of it")
+
+    monkeypatch.setattr(encode, "put_key_value", fails)
+    many = Many(odd=1)
+    found = many.poll()
+    assert len(found.records) == len(many.unreadable) == COLUMNS_FROM
+    assert isinstance(Many().poll().records, InColumns)
 
 
 def test_json_is_made_of_columns_if_many_wait_in_each_partition() -> None:
