@@ -63,6 +63,14 @@ _CHOSEN = {
 _OF_EACH_KIND = Pick(lacking=("faults", "matrix"))
 _ALSO_UNITS = "tests/behaviour"
 """What of it needs no service are unit tests as well: those are run there."""
+_ONE_SESSION = (
+    "tests/integration/guard",
+    "tests/integration/jobs",
+    "tests/integration/queue_tables/delta",
+    "tests/integration/spark/foreign",
+)
+"""Folders whose tests with Spark are one room: to start a session and to make it warm takes each
+ten seconds of processor time, and these have few tests."""
 _DEAREST_PLUGIN = "schemathesis"
 _PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5
 """pytest's exit codes; the others are about the run itself."""
@@ -77,8 +85,8 @@ LEDGER = "UNSTABLE_LEDGER"
 class Rest:
     """What is left to run, and what has failed."""
 
-    waiting: dict[Pick, deque[str]]
-    """Rooms, by what of them is run."""
+    waiting: dict[Pick, deque[list[str]]]
+    """What to hand to pytest for each room, by what of it is run."""
     chosen: Pick
     longest_s: float
     failed: list[str] = field(default_factory=list)
@@ -120,10 +128,13 @@ def main(given: list[str]) -> int:
     return _noted({test: _SEEDS.get(test, "") for test in failed})
 
 
-def _in_order(inner: Iterable[str], pick: Pick) -> deque[str]:
-    """Folders with something to run, large ones first: who begins one last goes on alone."""
+def _in_order(inner: Iterable[str], pick: Pick) -> deque[list[str]]:
+    """Rooms with something to run, large ones first: who begins one last goes on alone."""
     what = {folder: picked(folder, pick) for folder in inner}
-    return deque(sorted(filter(what.get, what), key=lambda one: size(what[one]), reverse=True))
+    if "spark" in pick.having:
+        few = [file for folder in _ONE_SESSION for file in what.pop(folder, [])]
+        what["those of one session"] = few
+    return deque(sorted(filter(None, what.values()), key=size, reverse=True))
 
 
 def _noted(unstable: Mapping[str, str]) -> int:
@@ -156,12 +167,12 @@ def in_turn(rest: Rest, picks: Iterable[Pick]) -> int:
     for pick in picks:
         while not rest.ended.is_set():
             try:
-                room = rest.waiting[pick].popleft()
+                what = rest.waiting[pick].popleft()
             except IndexError:
                 break
             ours = pick & rest.chosen
-            mark = Pick(having=("zookeeper",)) & ours if room == _ALSO_UNITS else ours
-            code, found = _pytest(picked(room, ours), mark, rest.longest_s)
+            mark = Pick(having=("zookeeper",)) & ours if what == [_ALSO_UNITS] else ours
+            code, found = _pytest(what, mark, rest.longest_s)
             if code not in (_PASSED, _TESTS_FAILED, _NO_TESTS):
                 rest.ended.set()
                 return code

@@ -248,8 +248,27 @@ def test_checks_run_beside_the_rooms_and_fail_with_them(
 
 def test_no_room_begins_after_the_checks_have_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     every = Pick()
-    rest = Rest({every: deque([write("test_sample.py", 1, 1, FAILS)])}, every, 60)
+    rest = Rest({every: deque([[write("test_sample.py", 1, 1, FAILS)]])}, every, 60)
     monkeypatch.setattr(run_services, "CHECKS", ("false",))
     assert check(rest) == 1
     assert in_turn(rest, [every]) == 0
     assert not Path("runs").exists()
+
+
+def test_folders_with_few_tests_of_spark_share_a_session(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    Path("pytest.ini").write_text(MARKERS)
+    for folder in ("tests/integration/guard", "tests/integration/jobs"):
+        Path(folder).mkdir(parents=True)
+        Path(folder, f"test_{Path(folder).name}.py").write_text(
+            "import pytest\n\n@pytest.mark.spark\ndef test_spark():\n    pass\n\n"
+            "def test_plain():\n    pass\n"
+        )
+    assert main(["tests/integration/guard", "tests/integration/jobs"]) == 0
+    out = capfd.readouterr().out
+    assert (out.count("2 passed, 2 deselected"), out.count("1 passed, 1 deselected")) == (1, 2)
+
+
+def test_every_folder_that_shares_a_session_is_there() -> None:
+    assert [one for one in run_services._ONE_SESSION if not (REPOSITORY / one).is_dir()] == []
