@@ -30,9 +30,14 @@ settings.register_profile(
 settings.load_profile("any-machine")
 
 # The quick compiler and the simple collector: a Java machine of a test ends before the others pay.
-# A session's start takes 5 s of processor time and not 9, a table's first commits half.
+# A session's start takes 5 s of processor time and not 9, a table's first commits half. Classes are
+# those of published jars: to verify them again is a twelfth of a short session.
+JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 for options in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
-    os.environ.setdefault(options, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    os.environ.setdefault(options, JAVA)
 
 # A call by `httpx2.get` reads all authorities that the machine trusts, also where the node that it
 # asks has no TLS. They are read once, for all clients that name none of their own.

@@ -15,8 +15,8 @@ so this starts again at once, says which tests were unstable, last, and is green
 them has passed then. More than `MOST` failures are no coincidence, and end it.
 Each room is a process of its own: what one leaves behind (a session, a meter, a process that
 would not end) does not reach another, and a room that dies takes no other with it.
-Eight rooms run at a time: the tests marked `spark` of two, and the others of six more, since these
-mostly wait. Where no test with Spark is left, the others of eight run. The checks take what all of
+Seven rooms run at a time: the tests marked `spark` of two, and the others of five more, since these
+mostly wait. Where no test with Spark is left, the others of seven run. The checks take what all of
 these leave of the processors. Folders inside a room are rooms of their own: else the largest would
 end alone.
 With UNSTABLE_LEDGER=FILE unstable tests are written down there, with their seeds; one that is
@@ -49,10 +49,10 @@ LONGEST_S = 3_600
 """What a room may take; the one with Spark takes up to 40 minutes beside the others."""
 MATRIX_LONGEST_S = 3 * 3_600
 """The same with the whole matrix."""
-CHECKS = ("nice", "-n", "5", "make", "--no-print-directory", "check")
+CHECKS = ("nice", "-n", "2", "make", "--no-print-directory", "check")
 """Tests with services have deadlines: they go first."""
 _SPARK, _OTHERS = Pick(having=("spark",)), Pick(lacking=("spark",))
-_LANES = (*[(_SPARK, _OTHERS)] * 2, *[(_OTHERS,)] * 6)
+_LANES = (*[(_SPARK, _OTHERS)] * 2, *[(_OTHERS,)] * 5)
 """What each lane runs, in this order. Three Sparks at once would be too much for two cores."""
 _CHOSEN = {
     "--faults": Pick(having=("faults",)),

@@ -95,14 +95,14 @@ def test_counts_need_nobody_who_consumes(backend: Backend) -> None:
     topic = backend.topic(partitions=2)
     backend.send(topic, 1, 2, 3)
     backend.send(topic, "later", delay_s=3_600)
-    backend.send(topic, "soon", delay_s=3)
+    backend.send(topic, "soon", delay_s=6)
     assert counts(backend, topic, topic) == (3, 0, 2, 0)
     queue = backend.queue(topic)
-    held = [*queue.receive(1, visibility_timeout_s=3)]
+    held = [*queue.receive(1, visibility_timeout_s=6)]
     held += queue.receive(1, visibility_timeout_s=600)
     assert len(held) == 2
     assert counts(backend, topic, topic) == (1, 2, 2, 0)
-    backend.pass_time(3.1)
+    backend.pass_time(6.1)
     assert counts(backend, topic, topic) == (3, 1, 1, 0), "nobody has looked since"
     queue.delete(held[1])
     assert counts(backend, topic, topic) == (3, 0, 1, 0)

@@ -19,7 +19,7 @@ from queue_tables.topics import TopicStore
 from queue_tables.upkeep.delta_rs import checkpoint_table
 from tests.support.data.order_truth import Inbox, judge
 from tests.support.kinds import one_now
-from tests.support.runs.maintenance_process import start
+from tests.support.runs.maintenance_process import run_compaction, start
 from tests.support.runs.order_process import Orderer
 
 HOUR = 3_600 * 1_000_000
@@ -83,7 +83,7 @@ def test_killed_at_a_step_every_reader_goes_on_and_the_next_run_ends_it(
         assert read(reader, topic) == [b"%d" % n for n in range(8)]
     inbox.commit(NOW, [{"topic_id": topic.topic_id, "value": b"8"}])
     assert [batch["ordered"] for batch in Orderer(root, 2).drain()] == [1]
-    assert compaction_process(root) == 0
+    run_compaction(root, NOW, grace_hours=0)
     assert [c.info["rows"] for c in tail.poll() if c.appends] == [1]
     for reader in (live, LogReader(root)):
         assert read(reader, topic) == [b"%d" % n for n in range(9)]

@@ -18,13 +18,15 @@ from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
 STEPS = [step for step in Step if step.startswith("order.")]
+MAX_BYTES = 40
+"""Of a batch: so a few records make several."""
 PROJECT = Path(__file__).resolve().parents[3]
 
 
 def order_process(root: QueueRoot, epoch: int, *args: str) -> int:
     """Run the order process to its end; the exit code, negative for a signal."""
     command = [sys.executable, "-m", "tests.support.runs.order_process", "--root", root.uri]
-    command += ["--epoch", str(epoch), "--max-bytes", "40", *args]
+    command += ["--epoch", str(epoch), "--max-bytes", str(MAX_BYTES), *args]
     return subprocess.run(
         command, cwd=PROJECT, env=os.environ | {"PYTHONPATH": str(PROJECT)}, check=False
     ).returncode
@@ -56,7 +58,7 @@ def test_killed_at_a_step_nothing_is_lost_or_doubled(
         count = 1
     assert order_process(root, 1, "--crash-at", f"{step}:{count}") == -9
     judge(root, complete=False)
-    assert order_process(root, 2) == 0
+    Orderer(root, 2, MAX_BYTES).drain()
     judge(root)
     assert len(log_rows(root)) == 18
 
@@ -70,7 +72,7 @@ def test_a_batch_half_done_is_cut_again_as_it_was(root: QueueRoot, step: Step) -
     topic_id = TopicStore(root).get("orders").topic_id
     for n in range(8):
         late.commit(BASE - 100 + n, [{"topic_id": topic_id, "value": b"x", "message_id": f"m{n}"}])
-    assert order_process(root, 2) == 0
+    Orderer(root, 2, MAX_BYTES).drain()
     judge(root)
     assert [r for r in reject_rows(root) if r in before] == before
 
@@ -80,7 +82,7 @@ def test_killed_twice_in_the_same_batch(root: QueueRoot) -> None:
         [Step.ORDER_REJECTS_COMMITTED, Step.ORDER_EPOCH_COMMITTED, Step.ORDER_DATA_WRITTEN], 1
     ):
         assert order_process(root, epoch, "--crash-at", step.value) == -9
-    assert order_process(root, 9) == 0
+    Orderer(root, 9, MAX_BYTES).drain()
     judge(root)
 
 

@@ -92,7 +92,7 @@ def test_killed_at_a_step_every_reader_goes_on_and_the_next_run_ends_it(
     late = Inbox(root, "late")
     late.commit(NOW, [{"topic_id": orders.topic_id, "value": b"later", "message_id": "p"}])
     assert [batch["ordered"] for batch in Orderer(root, 3).drain()] == [1]
-    assert retention_process(root) == 0
+    run_retention(root, NOW)
     assert seen(root, orders) == (groups, [b"new", b"later"])
     assert rows_in(root, "rejects") == []
     assert [shard.split("-")[0] for shard in root.shards("inbox")] == ["late", "live"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from bench.flat import Course, measure
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG
@@ -12,6 +14,7 @@ BATCHES = 320
 HOUR_US = 3_600_000_000
 
 
+@pytest.mark.timeout(400)  # it computes all the time, for a dozen seconds of a core
 def test_batches_files_and_logs_stay_as_they_are_while_hours_go_by(tmp_path: Path) -> None:
     root = QueueRoot.open(str(tmp_path / "queue"))
     course = Course(root, BATCHES, 20, batch_us=HOUR_US // 80, checkpoint_every=50)
