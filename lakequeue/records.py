@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NewType
+from typing import NamedTuple, NewType
 
 from lakequeue.errors import InvalidName
 
@@ -51,8 +51,7 @@ class Format(IntEnum):
     """Any other JSON value (object, array, number, boolean); stored as compact JSON text."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartition:
+class TopicPartition(NamedTuple):
     """A partition of one incarnation of a topic."""
 
     topic_id: TopicId

@@ -69,6 +69,8 @@ class OwnedPartition:
     """Facts submitted and not settled."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     settled: threading.Condition = field(init=False)
+    where: TopicPartition = field(init=False)
+    """The partition, apart from the group."""
     fetching: threading.Lock = field(default_factory=threading.Lock)
     rows: pa.Table | None = None
     """Rows read ahead from the files, from the cursor on: see `read_ahead`."""
@@ -77,6 +79,7 @@ class OwnedPartition:
 
     def __post_init__(self) -> None:
         self.settled = threading.Condition(self.lock)
+        self.where = TopicPartition(self.key.topic_id, self.key.partition)
 
     def read_ahead(self) -> pa.Table | None:
         """`rows`, unless they are outdated. Call with `fetching` held, before a read."""
@@ -97,11 +100,6 @@ class OwnedPartition:
     def epoch(self) -> Epoch:
         """Epoch of the lease; 0 before there is one."""
         return Epoch(0) if self.lease is None else self.lease.epoch
-
-    @property
-    def where(self) -> TopicPartition:
-        """The partition, apart from the group."""
-        return TopicPartition(self.key.topic_id, self.key.partition)
 
     @property
     def accepts_acks(self) -> bool:

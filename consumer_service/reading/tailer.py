@@ -105,9 +105,9 @@ class Tailer:
                 self._ends.setdefault(where, end)
         return end
 
-    def knows_end(self, where: TopicPartition) -> bool:
-        """Whether `end` waits for nothing: neither for the files nor for who reads them."""
-        return where in self._ends
+    def known_end(self, where: TopicPartition) -> Offset | None:
+        """`end` if it waits for nothing, neither for the files nor for who reads them; or None."""
+        return self._ends.get(where)
 
     def marks(self) -> Mapping[str, int]:
         """Every mark of `log` as of now, durable."""

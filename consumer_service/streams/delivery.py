@@ -21,7 +21,7 @@ from consumer_service.reading.runs import prefix_within
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable, ignore
 from consumer_service.streams.poll_result import StreamPollResult
-from consumer_service.streams.shares import Share, in_turn, share_of
+from consumer_service.streams.shares import COLUMNS_FROM, Share, in_turn, is_much, share_of
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange, UndecodableRecord
 from lakequeue.wire import UNDECODABLE
@@ -31,10 +31,6 @@ from queue_rules.queues.undecodable_policy import policy_in
 from queue_tables.log.decoded import bytes_of
 from serving.front.parking import BLOCKS, Steps
 
-COLUMNS_FROM = 256
-"""If so many records wait they leave as columns: of few, to make objects of them is cheaper."""
-TEXT_FROM = 128
-"""As JSON if so many wait in each partition that has some."""
 AT_HAND_BYTES = 256 << 10
 """An event loop makes answers up to this by itself; a thread makes larger ones."""
 
@@ -115,14 +111,12 @@ class Delivery:
         """Whether a look waits for nothing, and makes a small answer: an event loop may do it."""
         size = 0
         for owned in self._owned_partitions.of_member(member.group, member.member_id):
-            if (
-                not self._tailer.knows_end(owned.where)
-                or owned.fetching.locked()
-                or owned.rows is not None
-                or predicate_in(owned.options) is not None
-            ):
+            end = self._tailer.known_end(owned.where)
+            if end is None or predicate_in(owned.options) is not None:
                 return False
-            if owned.cursor.delivered < self._tailer.end(owned.where):
+            if owned.cursor.delivered < end:
+                if owned.fetching.locked() or owned.rows is not None:
+                    return False
                 ahead = self._tailer.at_hand(owned.where, owned.cursor.delivered, AT_HAND_BYTES)
                 if ahead is None:
                     return False
@@ -137,13 +131,14 @@ class Delivery:
         member.turn += 1
         turn = member.turn % len(mine)
         try:
-            mine = mine[turn:] + mine[:turn]
+            # Of a thousand partitions mostly few have something new.
+            ready = [owned for owned in mine[turn:] + mine[:turn] if self._is_ready(owned)]
             if form is not None and max_records >= COLUMNS_FROM:
-                waiting = [self._waiting(owned) for owned in mine]
-                if _is_much(waiting, form):
+                waiting = [self._waiting(owned) for owned in ready]
+                if is_much(waiting, form):
                     delivered.records = InColumns(form)
-                    mine = [mine[number] for number in in_turn(waiting, max_records)]
-            self._fill(delivered, member, mine, max_records)
+                    ready = [ready[number] for number in in_turn(waiting, max_records)]
+            self._fill(delivered, member, ready, max_records)
         except BaseException:
             # The caller gets the error, and not what the partitions before it gave.
             delivered.take_back()
@@ -158,14 +153,14 @@ class Delivery:
         self,
         delivered: StreamPollResult,
         member: Member,
-        mine: list[OwnedPartition],
+        ready: list[OwnedPartition],
         max_records: int,
     ) -> None:
         left_bytes = self._max_poll_bytes
         stopped: UndecodableRecord | None = None
         columns = isinstance(delivered.records, InColumns)
-        giving = sum(self._waiting(owned) > 0 for owned in mine) if columns else 0
-        for owned in mine:
+        giving = sum(self._waiting(owned) > 0 for owned in ready) if columns else 0
+        for owned in ready:
             left = max_records - len(delivered.records)
             if left <= 0 or left_bytes <= 0:
                 break
@@ -190,6 +185,14 @@ class Delivery:
     def _waiting(self, owned: OwnedPartition) -> int:
         """Records that are not delivered yet."""
         return max(0, self._tailer.end(owned.where) - owned.cursor.delivered)
+
+    def _is_ready(self, owned: OwnedPartition) -> bool:
+        """Whether a look may find something, or has something to move."""
+        return (
+            owned.cursor.delivered < self._tailer.end(owned.where)
+            or owned.cursor.passes
+            or predicate_in(owned.options) is not None
+        )
 
     def _take(self, owned: OwnedPartition, member: Member, share: Share) -> _Taken | None:
         """Move the cursor over the next rows of a partition, if it may be delivered now."""
@@ -369,13 +372,6 @@ class Delivery:
             # What does not match, or is not there, before the next record is passed with these.
             following = rest["offset"][0].as_py()
         return now, max(following, now["offset"][now.num_rows - 1].as_py() + 1)
-
-
-def _is_much(waiting: list[int], form: Form) -> bool:
-    """Whether so many records wait, in each partition so many, that columns pay."""
-    some = sum(count > 0 for count in waiting)
-    least = COLUMNS_FROM if form == "arrow" else max(COLUMNS_FROM, TEXT_FROM * some)
-    return sum(waiting) >= least
 
 
 def not_expired(rows: pa.Table, now: int) -> pa.Table | None:

@@ -75,7 +75,7 @@ class Streams:
             yield BLOCKS
         wanted = commit_requests_of(member.group, request, self._ids(member))
         places = {key: TopicPartition(key.topic_id, key.partition) for key in wanted}
-        if not all(map(self._tailer.knows_end, places.values())):
+        if None in map(self._tailer.known_end, places.values()):
             # It is owned by another node, or was not polled here yet.
             yield BLOCKS
         ends = {key: self._tailer.end(where) for key, where in places.items()}

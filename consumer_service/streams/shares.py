@@ -10,9 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from consumer_service.reading.columns import Form
+
 READ_AHEAD_ROWS = 20_000
 READ_AHEAD_BYTES = 8 << 20
 """What one read from the files brings: several polls' worth, kept beside the cursor."""
+COLUMNS_FROM = 256
+"""If so many records wait they leave as columns: of few, to make objects of them is cheaper."""
+TEXT_FROM = 128
+"""As JSON if so many wait in each partition that has some."""
 _LEAST_ROWS = 512
 _LEAST_BYTES = 256 << 10
 """A smaller share costs more than it is worth."""
@@ -52,3 +58,10 @@ def share_of(rows: int, size: int, partitions: int, *, columns: bool) -> Share:
     rows = min(rows, max(_LEAST_ROWS, -(-rows // partitions)))
     size = min(size, max(_LEAST_BYTES, -(-size // partitions)))
     return Share(rows, size, columns, rows, size)
+
+
+def is_much(waiting: list[int], form: Form) -> bool:
+    """Whether so many records wait, in each partition so many, that columns pay."""
+    some = sum(count > 0 for count in waiting)
+    least = COLUMNS_FROM if form == "arrow" else max(COLUMNS_FROM, TEXT_FROM * some)
+    return sum(waiting) >= least

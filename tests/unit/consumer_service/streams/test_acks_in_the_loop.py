@@ -39,7 +39,7 @@ def test_where_the_end_of_a_partition_is_not_known_it_is_asked_for_in_a_thread(k
         SimpleNamespace(steps=None),
         Acks(SimpleNamespace(), owned_partitions),  # type: ignore[arg-type]
         SimpleNamespace(known=lambda _: SimpleNamespace(topic_id="t"), get=topic_of),
-        SimpleNamespace(end=end, knows_end=lambda _: known),
+        SimpleNamespace(end=end, known_end=lambda _: 0 if known else None),
     )
     member = Member("g", "m", JoinRequest(topics=["orders"]), 6_000, Liveness(6, 60, 0, 0))
     steps = Streams(*parts).ack(member, AckRequest(acks=["t.0.5.1.1"]))

@@ -28,7 +28,7 @@ def delivery(*partitions: OwnedPartition) -> Delivery:
     owned_partitions = OwnedPartitions()
     for one in partitions:
         owned_partitions.add(one)
-    tailer = SimpleNamespace(knows_end=lambda _: False)
+    tailer = SimpleNamespace(known_end=lambda _: None, end=lambda _: 1)
     return Delivery(cast("Any", tailer), owned_partitions, 1 << 20, lambda _: None)
 
 
@@ -200,7 +200,7 @@ class InMemory:
         self.known = True
         self.tailer = SimpleNamespace(
             end=lambda _: 4,
-            knows_end=lambda _: self.known,
+            known_end=lambda _: 4 if self.known else None,
             cut=self.segments.cut,
             at_hand=self.segments.at_hand,
             read=lambda _where, at, _rows, _bytes: log_rows(at, 4),

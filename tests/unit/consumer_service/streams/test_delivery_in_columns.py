@@ -12,8 +12,9 @@ import pytest
 from consumer_service.ownership.owned_partition import OwnedPartitions
 from consumer_service.reading import encode
 from consumer_service.reading.columns import Form, InColumns
-from consumer_service.streams.delivery import COLUMNS_FROM, TEXT_FROM, Delivery
+from consumer_service.streams.delivery import Delivery
 from consumer_service.streams.poll_result import StreamPollResult
+from consumer_service.streams.shares import COLUMNS_FROM, TEXT_FROM
 from lakequeue.wire import UNDECODABLE
 from serving.front.parking import finish
 from tests.support.data.rows import raw_headers
