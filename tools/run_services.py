@@ -150,7 +150,7 @@ def _noted(unstable: Mapping[str, str]) -> int:
 def check(rest: Rest) -> int:
     """What the checks ended with. If they fail, the lanes end what they are at, and no more."""
     began = time.monotonic()
-    print(f"begun: {' '.join(CHECKS)}", flush=True)
+    _say(f"begun: {' '.join(CHECKS)}")
     with tempfile.TemporaryFile() as said:
         code = subprocess.run(CHECKS, check=False, stdout=said, stderr=subprocess.STDOUT).returncode
         _show(said, f"ended: {' '.join(CHECKS)} after {time.monotonic() - began:.0f} s")
@@ -188,7 +188,7 @@ def _pytest(what: list[str], mark: Pick, longest_s: float) -> tuple[int, list[st
     What it says is shown when it ends, in one piece.
     """
     began = time.monotonic()
-    print(f"begun: {what[0]}{' and more' * (len(what) > 1)} ({mark})", flush=True)
+    _say(f"begun: {what[0]}{' and more' * (len(what) > 1)} ({mark})")
     with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile() as said:
         command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *_plugins(what)]
         command += [*what, "-m", str(mark)]
@@ -218,10 +218,15 @@ def _plugins(what: Iterable[str]) -> list[str]:
     return [] if needed else ["-p", f"no:{_DEAREST_PLUGIN}"]
 
 
-def _show(said: BinaryIO, more: str = "") -> None:
+def _show(said: BinaryIO, more: str) -> None:
     said.seek(0)
+    _say(said.read().decode(errors="replace") + more)
+
+
+def _say(text: str) -> None:
+    """In one piece: lanes speak at the same time."""
     with _SHOWING:
-        print(said.read().decode(errors="replace"), more, sep="", flush=True)
+        print(text, flush=True)
 
 
 def _failed(cache: Path) -> list[str]:
