@@ -29,7 +29,7 @@ Piece: TypeAlias = pa.Array | pa.Scalar
 def records_text(columns: pa.Table, epoch: int, topic_id: str) -> memoryview:
     """The records of one partition, at least one, with commas between them.
 
-    `columns` is that of `consumer_service.reading.columns.Part`.
+    `columns` are of `consumer_service.reading.columns.SCHEMA`.
     """
     rows = columns.combine_chunks()
     topic, partition = rows["topic"][0].as_py(), rows["partition"][0].as_py()
