@@ -102,6 +102,9 @@ class KafkaDrainer:
                 "bootstrap.servers": at["servers"],
                 "group.id": at["group"],
                 "auto.offset.reset": "earliest",
+                # By default it fetches nothing for a second whenever it holds 100,000 records.
+                "queued.min.messages": 1_000_000,
+                "fetch.queue.backoff.ms": 10,
             }
         )
         self._consumer.subscribe([at["topic"]])

@@ -29,8 +29,8 @@ class Kafka(System):
     promise: ClassVar = "in the page cache of one broker; fsync is left to the operating system"
     settings: ClassVar = (
         "KRaft, one node, defaults; heap and collector of Kafka's start script; `acks=all`, "
-        "idempotent, `linger.ms=1`; a topic of 8 partitions; one consumer, commits every second; "
-        "confluent-kafka"
+        "idempotent, `linger.ms=1`; a topic of 8 partitions; one consumer, commits every second "
+        "(draining: `queued.min.messages=1000000`, `fetch.queue.backoff.ms=10`); confluent-kafka"
     )
     topic_settings: ClassVar[dict[str, str]] = {}
 
