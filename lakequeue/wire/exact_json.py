@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
+import secrets
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any
@@ -26,6 +28,11 @@ _HINTS = {
     "frozenset": "a list",
     "bytes": "bytes are a value by themselves; within JSON send base64 text",
 }
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*')
+"""A text, or a number."""
+_LEAST, _MOST = -(1 << 63), (1 << 64) - 1
+_LEAST_DIGITS, _MOST_DIGITS = 19, 4_300
+"""Characters of an integer that is too large for 64 bits; Python reads no more digits."""
 _WHAT = "send bytes, text, or what JSON can hold"
 
 
@@ -60,7 +67,35 @@ def loads_exactly(data: bytes | str) -> Any:
         return from_json(data, allow_inf_nan=False)
     except ValueError:
         # It goes less deep than what the services take, and says less of what is wrong.
-        return orjson.loads(data)
+        found = orjson.loads(data)
+        text = data.decode() if isinstance(data, bytes) else data
+        return _with_integers_of(text) if any(map(_is_large, _TOKEN.findall(text))) else found
+
+
+def _is_large(token: str) -> bool:
+    """Whether it is an integer that orjson reads as a float, and that Python can read."""
+    if not _LEAST_DIGITS <= len(token) <= _MOST_DIGITS or not token.lstrip("-").isdecimal():
+        return False
+    return not _LEAST <= int(token) <= _MOST
+
+
+def _with_integers_of(text: str) -> Any:
+    """JSON of any depth with large integers: each is read as a text that stands for it."""
+    mark = secrets.token_hex()
+
+    def marked(found: re.Match[str]) -> str:
+        return f'"{mark}{found[0]}"' if _is_large(found[0]) else found[0]
+
+    holder = [orjson.loads(_TOKEN.sub(marked, text))]
+    todo: list[Any] = [holder]
+    while todo:
+        one = todo.pop()
+        for at, value in list(one.items() if isinstance(one, dict) else enumerate(one)):
+            if isinstance(value, dict | list):
+                todo.append(value)
+            elif isinstance(value, str) and value.startswith(mark):
+                one[at] = int(value.removeprefix(mark))
+    return holder[0]
 
 
 def _dumped(model: BaseModel) -> Any:

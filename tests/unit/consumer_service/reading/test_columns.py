@@ -7,7 +7,7 @@ from typing import Any, cast
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from consumer_service.reading.columns import SCHEMA, InColumns, Part, columns_of
@@ -90,6 +90,7 @@ def _plain(document: dict[str, Any]) -> list[tuple[str, str]]:
     return sorted((name, repr(value)) for name, value in document.items())
 
 
+@example([((Format.JSON, b"9" * 30), []), (ODD[8], [])], 0)
 @given(st.lists(st.tuples(PAYLOAD, HEADERS), min_size=1, max_size=6), st.integers(0, 5))
 def test_columns_say_what_json_says(
     some: list[tuple[tuple[Any, Any], list[dict[str, Any]]]], cut: int
