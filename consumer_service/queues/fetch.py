@@ -16,7 +16,6 @@ from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.polls.matching import FIND_S, find_matching
 from consumer_service.polls.poll_batch import PartitionBatch
 from consumer_service.reading.encode import new_records_of, numbers_of, plain_records
-from consumer_service.reading.runs import value_bytes
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable
 from lakequeue.clock import boot_seconds
@@ -27,6 +26,7 @@ from queue_rules.queues.attempts import MOST_MOVES, NewRecord, Taken
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.skip import fetch_matching, settle_gone, skip
 from queue_tables.groups.facts import Kind
+from queue_tables.log.record_bytes import bytes_up_to
 
 READ_AHEAD_ROWS = 20_000
 READ_AHEAD_BYTES = 8 << 20
@@ -83,7 +83,7 @@ class Chunk:
         """Of the rows `ahead` at most so many rows and bytes, but one. `following` is the offset
         after `ahead`, or behind it: nothing in between is the group's."""
         rows = ahead.slice(0, most)
-        values = value_bytes(rows)
+        values = bytes_up_to(rows)
         rows = rows.slice(0, max(1, int(np.searchsorted(values, max_bytes, side="right"))))
         count = rows.num_rows
         values = values[:count]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakequeue.records import Partition, TopicId, TopicPartition
-from queue_tables.log.decoded import bytes_of
+from queue_tables.log.record_bytes import bytes_of, bytes_up_to
 
 
 class Run(NamedTuple):
@@ -49,18 +48,10 @@ def runs_of(rows: pa.Table) -> list[Run]:
     ]
 
 
-def value_bytes(rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Bytes of key and value of the first 1, 2, … rows."""
-    key, value = (
-        pc.fill_null(pc.binary_length(rows[name]), 0).to_numpy() for name in ("key", "value")
-    )
-    return np.cumsum(key.astype(np.int64) + value)
-
-
 def prefix_within(rows: pa.Table, max_rows: int, max_bytes: int) -> pa.Table:
-    """The first rows of `rows` within both bounds (key + value), at least one of them."""
+    """The first rows of `rows` within both bounds, at least one of them."""
     rows = rows.slice(0, max_rows)
-    if rows.num_rows <= 1 or bytes_of(rows, "key") + bytes_of(rows, "value") <= max_bytes:
+    if rows.num_rows <= 1 or bytes_of(rows) <= max_bytes:
         return rows
-    fits = int(np.searchsorted(value_bytes(rows), max_bytes, side="right"))
+    fits = int(np.searchsorted(bytes_up_to(rows), max_bytes, side="right"))
     return rows.slice(0, max(1, fits))

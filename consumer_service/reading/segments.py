@@ -25,9 +25,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer_service.reading.encode import plain_records
-from consumer_service.reading.runs import Run, prefix_within, value_bytes
+from consumer_service.reading.runs import Run, prefix_within
 from lakequeue.records import TopicPartition
 from lakequeue.wire import UNDECODABLE
+from queue_tables.log.record_bytes import bytes_up_to
 
 
 @dataclass(slots=True, frozen=True)
@@ -128,7 +129,7 @@ class Segments:
         """
         if not runs:
             return
-        values = np.concatenate([[0], value_bytes(rows)])
+        values = np.concatenate([[0], bytes_up_to(rows)])
         each = max(0, rows.nbytes - int(values[-1])) / rows.num_rows
         expires = np.concatenate([[0], np.cumsum(pc.is_valid(rows["expires_at"]).to_numpy())])
         for some in _blocks(runs):
@@ -290,7 +291,7 @@ class Segments:
     def _make(self, block: _Block) -> _Made:
         records = plain_records(block.rows)
         unreadable = [at for at, record in enumerate(records) if UNDECODABLE in record]
-        made = _Made(records, value_bytes(block.rows).tolist(), unreadable)
+        made = _Made(records, bytes_up_to(block.rows).tolist(), unreadable)
         size = _bytes_made(block.rows)
         with self._lock:
             if block.made is not None or not block.held:

@@ -28,7 +28,7 @@ from lakequeue.wire import UNDECODABLE
 from queue_rules.predicates.expressions import Condition
 from queue_rules.predicates.of_group import predicate_in
 from queue_rules.queues.undecodable_policy import policy_in
-from queue_tables.log.decoded import bytes_of
+from queue_tables.log.record_bytes import bytes_of
 from serving.front.parking import BLOCKS, Steps
 
 AT_HAND_BYTES = 256 << 10
@@ -244,7 +244,7 @@ class Delivery:
         if not self._leave(owned, member, epoch, position, following, among) or alive is None:
             return None
         place = (owned.topic, int(owned.key.partition))
-        size = bytes_of(alive, "key") + bytes_of(alive, "value")
+        size = bytes_of(alive)
         if share.columns:
             return _Taken(Part(place, epoch, alive), size, epoch, position)
         return _Taken(self._read(member, records_of(alive, epoch)), size, epoch, position)

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakequeue.errors import CorruptTable
 from queue_tables.log.contested import REPAIR
 from queue_tables.log.files import Decode, LogFiles
 from queue_tables.log.index import PartitionKey, Resolve, Span
+from queue_tables.log.record_bytes import bytes_of, bytes_up_to
 from queue_tables.log.row_groups import INDEX_COLUMNS
 
 
@@ -97,31 +96,9 @@ def of_span(piece: pa.Table, span: Span) -> pa.Table:
 
 def prefix_of(rows: pa.Table, size: int, least: int) -> tuple[pa.Table, int]:
     """The first rows, of `size` bytes at most, but `least` rows; and their bytes."""
-    whole = sum(bytes_of(rows, name) for name in ("key", "value"))
+    whole = bytes_of(rows)
     if whole <= size:
         return rows, whole
-    sizes = np.cumsum(_lengths(rows, "key") + _lengths(rows, "value"))
+    sizes = bytes_up_to(rows)
     fitting = max(int(np.searchsorted(sizes, size, side="right")), min(least, rows.num_rows))
     return rows.slice(0, fitting), int(sizes[fitting - 1]) if fitting else 0
-
-
-def bytes_of(rows: pa.Table, column: str) -> int:
-    """Bytes of a column of bytes, at the price of two of its positions; 0 if it is not there.
-
-    What lies where a value is missing counts as well: mostly nothing.
-    """
-    if column not in rows.column_names:
-        return 0
-    size = 0
-    for chunk in rows.column(column).chunks:
-        if len(chunk):
-            positions = np.frombuffer(chunk.buffers()[1], np.int32)
-            size += int(positions[chunk.offset + len(chunk)] - positions[chunk.offset])
-    return size
-
-
-def _lengths(rows: pa.Table, column: str) -> npt.NDArray[np.int64]:
-    if column not in rows.column_names:
-        return np.zeros(rows.num_rows, dtype=np.int64)
-    lengths = pc.fill_null(pc.binary_length(rows.column(column)), 0)
-    return np.asarray(lengths.to_numpy()).astype(np.int64)

@@ -18,6 +18,7 @@ from consumer_service.reading.runs import prefix_within, runs_of
 from consumer_service.reading.segments import Segments
 from lakequeue.records import Format, Offset, Partition, Record, TopicId, TopicPartition
 from lakequeue.wire import receipt_of, record_to_json
+from queue_tables.delta.columns import HEADERS
 from queue_tables.schema.schemas import LOG
 from tests.support.data.rows import rows_of
 
@@ -112,6 +113,10 @@ def test_a_prefix_is_within_both_bounds_and_never_empty() -> None:
     assert prefix_within(rows(0, 10, size=100), 4, 10_000).num_rows == 4
     assert prefix_within(rows(0, 10, size=100), 10, 350).num_rows == 3
     assert prefix_within(rows(0, 10, size=100), 10, 1).num_rows == 1
+    headers = pa.array([[{"key": "h" * 40, "value": b"v" * 50}]] * 10, HEADERS)
+    large = rows(0, 10)
+    large = large.set_column(large.schema.get_field_index("headers"), "headers", headers)
+    assert prefix_within(large, 10, 350).num_rows == 3
 
 
 def test_records_have_the_shape_of_the_wire() -> None:

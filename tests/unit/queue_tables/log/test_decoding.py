@@ -12,7 +12,7 @@ from lakequeue.records import Offset, Partition, TopicId
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.table import TableLog
 from queue_tables.log import files
-from queue_tables.log.decoded import bytes_of, prefix_of
+from queue_tables.log.decoded import prefix_of
 from queue_tables.log.reader import LogReader
 from queue_tables.log.writer import write_log_file
 from queue_tables.schema.schemas import LOG
@@ -73,12 +73,9 @@ def test_rows_of_an_own_file_that_are_not_in_order_are_put_in_order() -> None:
     assert values(reader, 1) == [f"v t1/1@{n}" for n in range(3)]
 
 
-def test_bytes_of_a_column_are_counted_in_slices_and_chunks() -> None:
+def test_the_first_rows_within_a_bound() -> None:
     cells = pa.chunked_array([[b"abc", None, b"d"], [], [b"", b"efgh"]], pa.binary())
     table = pa.table({"key": cells, "value": cells})
-    assert bytes_of(table, "value") == 8
-    assert bytes_of(table.slice(1, 3), "value") == 1
-    assert bytes_of(table, "other") == bytes_of(table.slice(0, 0), "value") == 0
     assert prefix_of(table, 16, 0) == (table, 16)
     assert prefix_of(table, 15, 0)[0].num_rows == 4
     assert prefix_of(rows([record("t", 0, 1)]).select(LOG.stats), 0, 1)[1] == 0
