@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
@@ -33,15 +33,19 @@ def rows_of(reader: BatchReader) -> list[Row]:
 
 
 class Reads:
-    """Counts what is opened below `log/`."""
+    """Counts how often data files below `log/` are opened, or read whole."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.files: Counter[str] = Counter()
-        opened = LocalStore.open
+        for operation in ("open", "get"):
+            monkeypatch.setattr(LocalStore, operation, self._counting(operation))
 
-        def counting(store: LocalStore, path: str) -> str | pa.BufferReader:
+    def _counting(self, operation: str) -> Callable[[LocalStore, str], Any]:
+        read = getattr(LocalStore, operation)
+
+        def counting(store: LocalStore, path: str) -> Any:
             if path.endswith(".parquet") and path.startswith("log/"):
                 self.files[path.removeprefix("log/")] += 1
-            return opened(store, path)
+            return read(store, path)
 
-        monkeypatch.setattr(LocalStore, "open", counting)
+        return counting
