@@ -124,8 +124,8 @@ class LogReader:
     ) -> pa.Table:
         """Records from `from_offset` on, in order; gaps are skipped.
 
-        At most `max_rows`, and no more than `max_bytes` of keys and values, but one record at
-        least. An empty table: there is none up to the end. Raises `OffsetOutOfRange` (with
+        At most `max_rows`, and no more than `max_bytes` of keys, values and headers, but one record
+        at least. An empty table: there is none up to the end. Raises `OffsetOutOfRange` (with
         `first_offset` and `end_offset`) for an offset below retention or beyond the end, and
         `CorruptTable` at a record that stands in two files with different content.
         """
