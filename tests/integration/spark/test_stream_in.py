@@ -109,12 +109,15 @@ def test_a_record_that_the_topic_refuses_goes_to_the_topic_for_them_with_the_rea
             (source / f"{n}.json").write_text(line)
     else:
         (source / "lines.json").write_text("\n".join(lines))
-    job = ("json", "--path", str(source), *(["--whole-files"] if whole else []))
-    # Without a topic for it the job ends there, and says why.
+    job = ("json", *(["--whole-files"] if whole else []), "--path")
+    # Without a topic for it the job ends there, and says why. Of several faults any may come first.
+    strict = tmp_path / "strict"
+    (strict / "in").mkdir(parents=True)
+    (strict / "in" / "half.json").write_text("{half")
     with pytest.raises(StreamingQueryException) as ended:
-        run(spark, root, tmp_path / "strict", *job)
+        run(spark, root, strict, *job, str(strict / "in"))
     assert "--bad-topic" in (said_of(str(ended.value)) or "")
-    report = run(spark, root, tmp_path, *job, "--bad-topic", "bad")
+    report = run(spark, root, tmp_path, *job, str(source), "--bad-topic", "bad")
     assert report["refused"] == 3
     assert ids_of(ordered(root, topic)) == [1, 2]
     reasons = []
