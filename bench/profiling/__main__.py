@@ -24,7 +24,7 @@ from bench import machine
 from bench.peers.clients.load import PARTITIONS
 from bench.peers.processes import REPOSITORY, Client
 from bench.peers.usage import cpu_s, tree
-from bench.profiling import counters, timeline
+from bench.profiling import counters, floors, timeline
 from bench.profiling.page import render
 from bench.profiling.stacks import PY_SPY, Recording, by_stage
 from lakequeue.client.admin import Admin
@@ -155,6 +155,7 @@ def _urls(cluster: Cluster) -> dict[str, str]:
 def measure(folder: Path, seconds: float) -> dict[str, Any]:
     """All phases."""
     where = machine.describe()
+    alone = floors.measured()
     root = folder / "queue"
     with Cluster(ClusterOptions(root=str(root), log_level="debug")) as cluster:
         cluster.wait_ready()
@@ -180,6 +181,7 @@ def measure(folder: Path, seconds: float) -> dict[str, Any]:
             running.close()
     return {
         "machine": where,
+        "floors": alone,
         "records": len(found),
         "of": paced["records"],
         "stages": timeline.shares(found),

@@ -96,8 +96,9 @@ def _floors(floors: Mapping[str, Mapping[str, float]]) -> list[str]:
         "## What Spark and the libraries take alone",
         "",
         "A trigger of a query that does nothing with its batches, of 20 rows each that Spark makes "
-        "itself (mean ms). `walCommit` and `commitOffsets` are Spark's own checkpoint in a local "
-        "folder, which lakequeue's triggers above do without.",
+        "itself (mean ms). `walCommit` and `commitOffsets` are its checkpoint in a local folder: "
+        "Hadoop's file system starts a program for each of its files. lakequeue's queries use one "
+        "that does not.",
         "",
         *rows_of(["phase", "ms"], [[f"`{name}`", f"{ms:.1f}"] for name, ms in trigger.items()]),
         "CPU of the library of each step between a request and an answer in JSON, for a record of "
