@@ -12,7 +12,6 @@ from queue_rules.predicates.expressions import Condition
 
 
 @lru_cache(1_000)
-@lru_cache(1024)  # asked for each partition by each poll
 def predicate_in(options: str) -> Condition | None:
     """The predicate in the options of a group (JSON). Raises `InvalidRequest`."""
     return predicate_of(orjson.loads(options or "{}"))
