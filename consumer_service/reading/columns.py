@@ -49,10 +49,10 @@ class Part:
     epoch: int
     rows: pa.Table
 
-    def text(self, columns: pa.Table) -> bytes | memoryview:
+    def text(self, columns: pa.RecordBatch) -> bytes | memoryview:
         """The records as JSON, with commas between them; `columns` are theirs."""
         try:
-            return records_text(columns, self.epoch, self.rows["topic_id"][0].as_py())
+            return records_text(columns)
         except (pa.ArrowException, ValueError):  # one by one, the odd ones can be told apart
             return orjson.dumps(records_of(self.rows, self.epoch))[1:-1]
 
@@ -97,8 +97,7 @@ class InColumns:
         pieces: list[bytes | memoryview] = []
         at = 0
         for part in self.parts:
-            rows = columns.slice(at, part.rows.num_rows)
-            pieces += (b",", part.text(pa.Table.from_batches([rows])))
+            pieces += (b",", part.text(columns.slice(at, part.rows.num_rows)))
             at += part.rows.num_rows
         more = orjson.dumps(beside)[1:-1]
         end = (b"],", more, b"}") if more else (b"]}",)

@@ -26,35 +26,30 @@ Piece: TypeAlias = pa.Array | pa.Scalar
 """A member of each row, or one that all rows share; binary."""
 
 
-def records_text(columns: pa.Table, epoch: int, topic_id: str) -> memoryview:
+def records_text(rows: pa.RecordBatch) -> memoryview:
     """The records of one partition, at least one, with commas between them.
 
-    `columns` are of `consumer_service.reading.columns.SCHEMA`.
+    `rows` have the columns of `consumer_service.reading.columns.SCHEMA`.
     """
-    rows = columns.combine_chunks()
     topic, partition = rows["topic"][0].as_py(), rows["partition"][0].as_py()
     place = orjson.dumps({"topic": topic, "partition": partition})
-    offsets = _column(rows, "offset").cast(pa.string()).cast(pa.binary())
-    receipt = f"{topic_id}.{partition}."
     pieces: list[Piece] = [
         _same(place[:-1] + b',"offset":'),
-        offsets,
+        _digits(rows["offset"]),
         _key_or_value(rows, "key"),
         _key_or_value(rows, "value"),
-        _headers(_column(rows, "headers")),
+        _headers(rows["headers"]),
         _same(b',"timestamp":'),
-        _column(rows, "timestamp").cast(pa.int64()).cast(pa.string()).cast(pa.binary()),
-        _message_ids(_column(rows, "message_id")),
-        _same(b',"attempt":1,"receipt":' + orjson.dumps(receipt)[:-1]),
-        offsets,
-        _same(f'.{epoch}.1"}},'.encode()),
+        _digits(rows["timestamp"].cast(pa.int64())),
+        _text(b',"message_id":', rows["message_id"]),
+        _text(b',"attempt":1,"receipt":', rows["receipt"]),
+        _same(b"},"),
     ]
     return memoryview(_data(pc.binary_join_element_wise(*pieces, _same(b""))))[:-1]
 
 
-def _column(rows: pa.Table, name: str) -> pa.Array:
-    column = rows[name]
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+def _digits(column: pa.Array) -> pa.Array:
+    return column.cast(pa.string()).cast(pa.binary())
 
 
 def _same(text: bytes) -> pa.Scalar:
@@ -68,8 +63,8 @@ def _data(texts: pa.Array) -> pa.Buffer:
     return pa.py_buffer(b"") if data is None else data[int(begins[0]) : int(begins[-1])]
 
 
-def _key_or_value(rows: pa.Table, name: Literal["key", "value"]) -> Piece:
-    column, formats = _column(rows, name), _column(rows, f"{name}_format").to_numpy()
+def _key_or_value(rows: pa.RecordBatch, name: Literal["key", "value"]) -> Piece:
+    column, formats = rows[name], rows[f"{name}_format"].to_numpy()
     if column.null_count == len(column):
         return _same(f',"{name}":null'.encode())
     before = f',"{name}":'.encode()
@@ -91,14 +86,13 @@ def _headers(column: pa.Array) -> Piece:
     return _each(lambda headers: {"headers": headers_to_json(headers)}, headers_of(column))
 
 
-def _message_ids(column: pa.Array) -> Piece:
+def _text(before: bytes, column: pa.Array) -> Piece:
+    """Members of a column of texts, of which some may be missing."""
     if column.null_count == len(column):
-        return _same(b',"message_id":null')
-    if not column.null_count:
-        texts = _texts(b',"message_id":', column.cast(pa.binary()))
-        if texts is not None:
-            return texts
-    return _each(lambda message_id: {"message_id": message_id}, column.to_pylist())
+        return _same(before + b"null")
+    if not column.null_count and (texts := _texts(before, column.cast(pa.binary()))) is not None:
+        return texts
+    return _members(before, pa.array([orjson.dumps(text) for text in column.to_pylist()]))
 
 
 def _each(member: Callable[..., dict[str, Any]], *columns: Sequence[Any]) -> pa.Array:
