@@ -16,6 +16,7 @@ from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.polls.matching import FIND_S, find_matching
 from consumer_service.polls.poll_batch import PartitionBatch
 from consumer_service.reading.encode import new_records_of, numbers_of, plain_records
+from consumer_service.reading.runs import READ_AHEAD_BYTES, READ_AHEAD_ROWS
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable
 from lakequeue.clock import boot_seconds
@@ -28,8 +29,6 @@ from queue_rules.queues.skip import fetch_matching, settle_gone, skip
 from queue_tables.groups.facts import Kind
 from queue_tables.log.record_bytes import bytes_up_to
 
-READ_AHEAD_ROWS = 20_000
-READ_AHEAD_BYTES = 8 << 20
 _SPARSE = 4
 """If less than one of so many rows goes out, the others are not made into records."""
 _AGAIN_AT_ONCE = 16

@@ -11,6 +11,10 @@ import pyarrow as pa
 from lakequeue.records import Partition, TopicId, TopicPartition
 from queue_tables.log.record_bytes import bytes_of, bytes_up_to
 
+READ_AHEAD_ROWS = 20_000
+READ_AHEAD_BYTES = 8 << 20
+"""What one read from the files brings: several polls' worth, kept beside the cursor."""
+
 
 class Run(NamedTuple):
     """Rows of a table that are of one partition and follow each other."""

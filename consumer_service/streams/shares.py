@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from consumer_service.reading.columns import Form
+from consumer_service.reading.runs import READ_AHEAD_BYTES, READ_AHEAD_ROWS
 
-READ_AHEAD_ROWS = 20_000
-READ_AHEAD_BYTES = 8 << 20
-"""What one read from the files brings: several polls' worth, kept beside the cursor."""
 COLUMNS_FROM = 256
 """If so many records wait they leave as columns: of few, to make objects of them is cheaper."""
 TEXT_FROM = 128

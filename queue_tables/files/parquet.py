@@ -110,14 +110,7 @@ def read_data_file(
     schema = None if declared is None else schema_of(declared, columns)
     if schema is not None:
         columns = schema.names
-    # A small file is read whole: mapping it costs more than half of a millisecond, and a batch
-    # reads dozens of them. Threads and read-ahead pay for large files only.
-    if store.local_path is None:
-        source = store.open(path)  # whole, by one request
-        small = isinstance(source, str) or source.size() <= _SMALL_BYTES
-    else:
-        small = store.size(path) <= _SMALL_BYTES
-        source = pa.BufferReader(store.get(path)) if small else store.open(path)
+    source, small = source_of(store, path)
     with (
         damage_named(path),
         pq.ParquetFile(
@@ -132,6 +125,19 @@ def read_data_file(
         if vector is not None:
             rows = left_of(rows, deleted_rows(store, table_path, vector))
         return rows if schema is None else as_declared(rows, schema, path)
+
+
+def source_of(store: Store, path: str) -> tuple[str | pa.BufferReader, bool]:
+    """What `pyarrow.parquet` reads of a file (relative to the root), and whether it is small.
+
+    A small file is read whole: mapping it costs more than half of a millisecond, and a batch reads
+    dozens of them. Threads and read-ahead pay for large files only. Raises `FileNotFoundError`.
+    """
+    if store.local_path is None:
+        source = store.open(path)  # whole, by one request
+        return source, isinstance(source, str) or source.size() <= _SMALL_BYTES
+    small = store.size(path) <= _SMALL_BYTES
+    return pa.BufferReader(store.get(path)) if small else store.open(path), small
 
 
 class DataFile:

@@ -22,7 +22,7 @@ from lakequeue.errors import CorruptTable
 from queue_tables.delta.actions import Add
 from queue_tables.delta.store import Store
 from queue_tables.files.deletion_vectors import Rows, deleted_rows, left_of
-from queue_tables.files.parquet import complete, damage_named, file_stats, read_data_file
+from queue_tables.files.parquet import complete, damage_named, file_stats, read_data_file, source_of
 from queue_tables.files.physical import OPENED_WITH, as_declared, schema_of
 from queue_tables.files.stats import FileStats
 from queue_tables.log.contested import REPAIR
@@ -46,8 +46,6 @@ Held = Callable[[str, int, Decode], pa.Table]
 _FOOTERS = 512
 _MOST_DECODED = 4
 """Row groups of a file that is decoded to learn where its records are."""
-_SMALL_BYTES = 1 << 20
-"""Such a file is read whole: to map it costs more."""
 _MOST_SPANS = 200_000
 """Of one file: a record each, when another engine has strewn them over its row groups."""
 
@@ -184,11 +182,7 @@ class LogFiles:
     @contextmanager
     def open(self, path: str) -> Iterator[pq.ParquetFile]:
         """The file. Raises `FileNotFoundError`, `CorruptTable`."""
-        where = f"{LOG.name}/{path}"
-        if self._store.local_path is not None and self._store.size(where) <= _SMALL_BYTES:
-            source = pa.BufferReader(self._store.get(where))
-        else:
-            source = self._store.open(where)
+        source, _ = source_of(self._store, f"{LOG.name}/{path}")
         with self._lock:
             footer = self._footers.get(path)
         with (
