@@ -117,7 +117,8 @@ def _up(place: Path) -> Iterator[Queue]:
             queue.stop()
 
 
-def _body() -> bytes:
+def json_request() -> bytes:
+    """A request of `A_REQUEST` records, in JSON."""
     records = [
         {"partition": number % PARTITIONS, "value": os.urandom(BYTES // 2).hex()}
         for number in range(A_REQUEST)
@@ -127,7 +128,7 @@ def _body() -> bytes:
 
 def _send(url: str, seconds: float) -> int:
     """How many were acknowledged."""
-    bodies = [_body() for _ in range(BODIES)]
+    bodies = [json_request() for _ in range(BODIES)]
     until = time.monotonic() + seconds
     sent = [0] * CONNECTIONS
 

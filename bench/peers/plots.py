@@ -10,13 +10,14 @@ from matplotlib.figure import Figure
 
 from bench.figures import Spread
 from bench.peers.report import LATENCIES, Results, fast, latency, spread_of
+from bench.peers.systems.system import SIZES
 
 _COLOURS = {"acked": "#9db7d5", "consumer": "#2f6db5", "sql": "#e08a2e"}
 
 
 def draw(results: Results, folder: Path) -> None:
     """Write peers-latency-SIZE.svg and peers-throughput-SIZE.svg."""
-    for size in (1_000, 100):
+    for size in SIZES:
         save(_latencies(results, size), folder / f"peers-latency-{size}.svg")
         save(_throughput(results, size), folder / f"peers-throughput-{size}.svg")
 

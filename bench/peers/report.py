@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 
 from bench import machine
 from bench.figures import Spread, rows_of, spread
+from bench.peers.systems.system import SIZES
 
 LATENCIES = (("acked", "acknowledged"), ("consumer", "at a consumer"), ("sql", "visible to SQL"))
 
@@ -108,7 +109,7 @@ def render(results: Results) -> str:
         "not yet acknowledged at most.",
         "",
     ]
-    for size in (1_000, 100):
+    for size in SIZES:
         lines += [
             f"## At 1,000 records/s of {size:,} B: milliseconds, p50 / p99",
             "",
@@ -121,7 +122,7 @@ def render(results: Results) -> str:
             f"![Latencies](peers-latency-{size}.svg)",
             "",
         ]
-    for size in (1_000, 100):
+    for size in SIZES:
         lines += [
             f"## As fast as it goes, {size:,} B",
             "",
@@ -153,7 +154,7 @@ def drain(size: int, what: str) -> Of:
 
 def _drains(results: Results) -> list[str]:
     lines = []
-    for size in (1_000, 100):
+    for size in SIZES:
         rows = [
             [
                 found["title"],

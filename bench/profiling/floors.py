@@ -27,8 +27,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-RECORDS, REQUESTS, SIZE, PARTITIONS = 500, 4, 1_000, 8
-"""Of a request; of a group; bytes; as in `bench.http.bulk`."""
+from bench.http.bulk import A_REQUEST, PARTITIONS, json_request
+from lakequeue.processes.quick_start import keep_freed_memory
+
+REQUESTS = 4
+"""Of a group; each is one of `bench.http.bulk`."""
 _TRIGGER_S = 15
 
 _QUERY = f"""
@@ -82,12 +85,12 @@ def bulk_us(rounds: int = 60, warm: int = 10) -> dict[str, float]:
             if number == warm:
                 steps = Steps()
             _group(Path(folder), number, steps)
-    count = RECORDS * REQUESTS * rounds
+    count = A_REQUEST * REQUESTS * rounds
     return {step: round(s / count * 1e6, 2) for step, s in steps.spent.items()}
 
 
 def _group(folder: Path, number: int, steps: Steps) -> None:
-    bodies = [_body() for _ in range(REQUESTS)]
+    bodies = [json_request() for _ in range(REQUESTS)]
     with steps.of("JSON parsed (orjson), values as Arrow"):
         records = [one for body in bodies for one in orjson.loads(body)["records"]]
         rows = pa.table(
@@ -115,13 +118,6 @@ def _group(folder: Path, number: int, steps: Steps) -> None:
         file.unlink()
 
 
-def _body() -> bytes:
-    records = [
-        {"partition": n % PARTITIONS, "value": os.urandom(SIZE // 2).hex()} for n in range(RECORDS)
-    ]
-    return orjson.dumps({"records": records})
-
-
 def _stored(path: Path, rows: pa.Table, row_groups: int) -> Path:
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -141,11 +137,10 @@ def _stored(path: Path, rows: pa.Table, row_groups: int) -> Path:
 def measured() -> dict[str, Any]:
     """Both; the steps in a process that keeps freed memory, as the services do."""
     code = "import json; from bench.profiling.floors import bulk_us; print(json.dumps(bulk_us()))"
+    keep_freed_memory()  # of processes that are started from here
     found = subprocess.run(
-        [sys.executable, "-c", f"from lakequeue.processes.quick_start import importing\n"
-         f"with importing():\n    {code}"],
-        check=True, capture_output=True, text=True, timeout=180,
-    ).stdout  # fmt: skip
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=180
+    ).stdout
     return {"trigger_ms": trigger_ms(), "bulk_us": json.loads(found.splitlines()[-1])}
 
 

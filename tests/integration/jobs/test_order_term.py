@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.ordering.order_state import OrderState
 from lakequeue.errors import CorruptTable, LeadershipLost
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
@@ -154,33 +155,28 @@ def test_a_copy_older_than_what_is_in_memory_is_still_found(root: QueueRoot) -> 
     assert len(log_rows(root)) == 2
 
 
-def test_a_standby_that_follows_knows_the_ids_when_it_leads(root: QueueRoot) -> None:
-    from jobs.ordering.order_state import OrderState
-
-    topic_id = new_topic(root, partitions=4)
+def led_and_followed(root: QueueRoot, partitions: int, commits: int) -> tuple[Orderer, OrderState]:
+    """A leader that has ordered so many commits, and a standby that was warm before."""
+    topic_id = new_topic(root, partitions=partitions)
     inbox = Inbox(root, "n")
     leader = Orderer(root, 1)
     standby = OrderState(root, 10**6)
     standby.warm()
-    for n in range(10):
+    for n in range(commits):
         inbox.commit(BASE + n, [{"topic_id": topic_id, "value": b"v", "message_id": f"m{n}"}])
         leader.drain()
+    return leader, standby
+
+
+def test_a_standby_that_follows_knows_the_ids_when_it_leads(root: QueueRoot) -> None:
+    leader, standby = led_and_followed(root, partitions=4, commits=10)
     assert standby.catch_up()
     assert len(standby.index) == len(leader.state.index) == 10
     assert standby.watermarks() == leader.state.watermarks()
 
 
 def test_a_standby_that_met_a_damaged_file_knows_all_ids_when_it_is_mended(root: QueueRoot) -> None:
-    from jobs.ordering.order_state import OrderState
-
-    topic_id = new_topic(root, partitions=1)
-    inbox = Inbox(root, "n")
-    leader = Orderer(root, 1)
-    standby = OrderState(root, 10**6)
-    standby.warm()
-    for n in range(2):
-        inbox.commit(BASE + n, [{"topic_id": topic_id, "value": b"v", "message_id": f"m{n}"}])
-        leader.drain()
+    leader, standby = led_and_followed(root, partitions=1, commits=2)
     damaged = min(
         Path(root.uri, "log").rglob("*.parquet"), key=lambda path: path.stat().st_mtime_ns
     )
