@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Any
 
 import httpx2
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
 from queue_tables.delta.store import ObjectStore
+from tools.s3_server import Application
 
 BUCKET = "bucket"
 _KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
@@ -26,11 +26,10 @@ class S3Server:
     """Serves while the `with` block runs; each has buckets of its own process."""
 
     def __init__(self, *, lax: bool = False) -> None:
-        app: Any = DomainDispatcherApplication(create_backend_app)
         self.requests = 0
         self.away = False
         """While set, every request is answered with 503."""
-        self._server = make_server("127.0.0.1", 0, self._counted(app, lax), threaded=True)
+        self._server = make_server("127.0.0.1", 0, self._counted(Application(), lax), threaded=True)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
@@ -73,7 +72,7 @@ class S3Server:
         self._server.server_close()
         self._thread.join()
 
-    def _counted(self, app: Any, lax: bool) -> Callable[..., Iterable[bytes]]:
+    def _counted(self, app: Application, lax: bool) -> Callable[..., Iterable[bytes]]:
         def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
             self.requests += 1
             if self.away:
@@ -81,7 +80,6 @@ class S3Server:
                 return [b""]
             if lax:
                 environ.pop("HTTP_IF_NONE_MATCH", None)
-            found: Iterable[bytes] = app(environ, start)
-            return found
+            return app(environ, start)
 
         return answer
