@@ -81,6 +81,29 @@ class Polls:
         return self.begun
 
 
+class Told:
+    """What the answers to one member have told of its assignment. Thread-safe.
+
+    A client that asks for minimal answers is not told again what it knows: it has got an answer
+    (`after`) that is at least as new as the one that told it, and nothing has changed since.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._number = 0
+        self._rows: list[dict[str, Any]] | None = None
+
+    def knows(self, after: int | None, number: int, rows: list[dict[str, Any]]) -> bool:
+        """Whether the answer `number` may leave out `rows`; if not, that is what tells them."""
+        with self._lock:
+            if after is not None and 0 < self._number <= after and rows == self._rows:
+                return True
+            if number > self._number:
+                # The answer of an older poll may never be read: it changes nothing here.
+                self._number, self._rows = number, rows
+            return False
+
+
 @dataclass(eq=False)
 class Member:
     """One member at run time."""
@@ -105,6 +128,7 @@ class Member:
     """Set once nothing is left of it, here and in ZooKeeper."""
     parking: threading.Lock = field(default_factory=threading.Lock)
     polls: Polls = field(default_factory=Polls)
+    told: Told = field(default_factory=Told)
     turn: int = 0
     """Rotates over the partitions, so that a busy one does not starve the others."""
 

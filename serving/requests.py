@@ -40,6 +40,11 @@ def _holding(held: Lease, steps: Steps[T]) -> Steps[T]:
         return (yield from steps)
 
 
+def is_minimal(prefer: str | None) -> bool:
+    """Whether a header `Prefer` asks for a minimal answer."""
+    return prefer is not None and wire.MINIMAL in {one.strip() for one in prefer.split(",")}
+
+
 def media_type_of(content_type: str | None) -> str:
     """What a body is, without parameters; JSON if nothing is said."""
     return (wire.JSON if content_type is None else content_type).partition(";")[0].strip().lower()

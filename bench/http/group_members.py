@@ -57,7 +57,7 @@ class Member:
             self._send("GET", f"{self.path}/records?wait_ms=5000&after={self.answered}")
 
     def _send(self, method: str, path: str, body: bytes = b"") -> None:
-        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nPrefer: return=minimal\r\n"
         if body:
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         self.link.sendall(head.encode() + b"\r\n" + body)

@@ -34,7 +34,7 @@ from lakequeue.wire.cloud_events import BATCH, ONE, event_of
 from serving.answers import in_pieces, json_answer, waiting
 from serving.doors.asked import may_work, tells_of_new
 from serving.front import wsgi
-from serving.requests import keeping_body, query_parameters
+from serving.requests import is_minimal, keeping_body, query_parameters
 
 
 def delivery_calls(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> None:
@@ -59,6 +59,7 @@ def delivery_calls(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -
             _hung_up(),
             events=events,
             form=form,
+            minimal=is_minimal(request.headers.get(wire.PREFER)),
         )
         return waiting(steps)
 

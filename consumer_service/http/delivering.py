@@ -34,10 +34,11 @@ def polled(
     *,
     events: bool = False,
     form: Form = "json",
+    minimal: bool = False,
     brought: Brought | None = None,
 ) -> Steps[Answer]:
     """What a poll comes to. `events`: as CloudEvents. `form`: that of columns, if they pay.
-    `brought`: what came with it."""
+    `minimal`: without the assignment, if the client knows it. `brought`: what came with it."""
     began = time.perf_counter()
     mode = node.mode_of(member)
     steps = mode.steps
@@ -64,9 +65,10 @@ def polled(
         yield BLOCKS
         groups.check_topics(member)
     delivered.keep_only({(a["topic"], a["partition"]): a["epoch"] for a in told})
+    known = minimal and member.told.knows(query.after, delivered.number, told)
     beside: dict[str, object] = {
         "poll": delivered.number,
-        "assignment": told,
+        "assignment": None if known else told,
         "assignment_version": node.reconciler.assignment_version(member.group),
     }
     if brought is not None:

@@ -25,10 +25,11 @@ from queue_access.rights import Kind, Right
 from serving.front.call import Call
 from serving.front.mailbox import Rush
 from serving.front.messages import Header, Request
-from serving.requests import media_type_of, parsed
+from serving.requests import is_minimal, media_type_of, parsed
 
 MOST_BODY: Final = 16 << 10
 """A body up to this is parsed by the event loop: to hand it to a thread would cost as much."""
+_PREFER = wire.PREFER.encode()
 _QUERY = re.compile(r"(max|wait_ms|after)=(\d{1,18})(?:&|$)")
 
 
@@ -51,7 +52,8 @@ class Native:
             call.to_application()
             return
         asked = valid(wire.PollQuery, query, texts=True)
-        accept = _accept_of(request.headers)
+        accept = _said(request.headers, b"accept")
+        minimal = is_minimal(_said(request.headers, _PREFER))
         events = wants(accept, BATCH)
         form: Form = "arrow" if wants(accept, wire.ARROW_STREAM) else "json"
         request.headers, request.body = [], b""
@@ -68,6 +70,7 @@ class Native:
             call.gone,
             events=events,
             form=form,
+            minimal=minimal,
         )
         call.follow(steps, inline=True)
 
@@ -158,7 +161,7 @@ def _query_of(text: str) -> dict[str, str] | None:
     return given
 
 
-def _accept_of(headers: Sequence[Header]) -> str | None:
-    """All that the client takes, however many headers say so."""
-    said = [value.decode("latin-1") for name, value in headers if name == b"accept"]
+def _said(headers: Sequence[Header], asked: bytes) -> str | None:
+    """All that headers of that name say, however many there are."""
+    said = [value.decode("latin-1") for name, value in headers if name == asked]
     return ",".join(said) if said else None

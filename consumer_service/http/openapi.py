@@ -49,6 +49,15 @@ LEAVE = _call({204: None}, 404)
 HEARTBEAT = _call({200: wire.HeartbeatAnswer}, 404)
 POLL = _call({200: wire.PollAnswer}, 404, 422, 503)
 POLL["openapi_extensions"] = _query(wire.PollQuery)
+POLL["openapi_extensions"]["x-query-parameters"].append(
+    {
+        "name": "Prefer",
+        "in": "header",
+        "required": False,
+        "description": "return=minimal, with `after`: `assignment` is null if it is as told before",
+        "schema": {"type": "string"},
+    }
+)
 WORK = _call({200: wire.WorkAnswer}, 400, 404, 422, 429, 503, 507, body=wire.WorkRequest)
 EVENTS = _call(
     {200: answered("Records, as server-sent events", wire.SSE, {"type": "string"})}, 404, 422

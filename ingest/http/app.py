@@ -16,7 +16,7 @@ from ingest.http import openapi
 from ingest.http.bodies import media_type, query_of
 from ingest.http.cloud_events import attributes_of
 from ingest.http.decompression import decompress, too_large_body
-from ingest.http.producing import Asked, Producing, is_minimal
+from ingest.http.producing import Asked, Producing
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
 from ingest.producers import begin_epoch, epoch_of
@@ -33,6 +33,7 @@ from serving.front.parking import Steps
 from serving.json_cost import room
 from serving.meters import CONTENT_TYPE
 from serving.openapi_document import Problem, completed
+from serving.requests import is_minimal
 
 _PIECE = 256 << 10
 _MAX_CONFIG_BYTES = 1 << 20
@@ -181,7 +182,7 @@ def _asked() -> Asked:
         attributes_of(request.headers.items()),
         caller(),
         context_of(request.headers.get(TRACEPARENT), request.headers.get(TRACESTATE)),
-        minimal=is_minimal(request.headers.get(wire.PREFER, "")),
+        minimal=is_minimal(request.headers.get(wire.PREFER)),
     )
 
 

@@ -34,6 +34,7 @@ from serving.front.limits.budget import Lease
 from serving.front.messages import Answer, Request, json_of
 from serving.front.parking import Steps
 from serving.json_cost import room, take
+from serving.requests import is_minimal
 
 _EVENT, _PARENT, _STATE = b"ce-specversion", TRACEPARENT.encode(), TRACESTATE.encode()
 _GATHERED = wire.GATHERED.encode()
@@ -132,11 +133,6 @@ def _query_of(text: str) -> dict[str, str]:
     for name, value in parse_qsl(text, keep_blank_values=True):
         found.setdefault(name, value)
     return found
-
-
-def is_minimal(prefer: str) -> bool:
-    """Whether a header `Prefer` asks for a minimal answer."""
-    return wire.MINIMAL in prefer and wire.MINIMAL in {one.strip() for one in prefer.split(",")}
 
 
 class Producing:

@@ -70,6 +70,32 @@ def test_an_older_poll_that_still_waits_takes_nothing_from_a_newer_one(
         assert sorted(offsets(a["records"]) for a in answers.values()) == [[], [0, 1]]
 
 
+@pytest.mark.parametrize("most", ["1", "%31"], ids=["event loop", "application"])
+def test_a_client_that_asks_for_little_is_told_the_assignment_when_it_changes(
+    queue: Queue, node: NodeProcess, most: str
+) -> None:
+    topic = queue.log.topic(partitions=2)
+    with HttpMember(node.url, topic) as member:
+        member.wait_owned(2)
+
+        def got(after: int) -> Any:
+            asked = f"{member.path}/records?max={most}&wait_ms=0&after={after}"
+            return member.client.get(asked, headers={"Prefer": "return=minimal"}).json()
+
+        first = got(0)
+        assert [a["partition"] for a in first["assignment"]] == [0, 1]
+        second = got(first["poll"])
+        assert second["assignment"] is None
+        assert got(0)["assignment"] == first["assignment"], "a client that got none"
+        plain = member.get(1, 0, after=second["poll"]).json()
+        assert plain["assignment"] == first["assignment"], "a client that did not ask for it"
+        with HttpMember(node.url, topic, group=member.group) as other:
+            other.wait_owned(1)
+            third = got(plain["poll"])
+            assert len(third["assignment"]) == 1
+            assert got(third["poll"])["assignment"] is None
+
+
 def asked_and_not_read(url: str, request: bytes) -> None:
     """A client that asks, gets the first bytes of a long answer, and goes."""
     place = urlsplit(url)

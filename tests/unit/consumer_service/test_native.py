@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_service.http.native import _accept_of, _query_of
+from consumer_service.http.native import _query_of, _said
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,6 @@ def test_any_other_is_for_the_application(text: str) -> None:
 
 def test_what_a_client_takes_may_stand_in_several_headers() -> None:
     json, events = b"application/json", b"application/cloudevents-batch+json"
-    assert _accept_of([(b"host", b"x")]) is None
+    assert _said([(b"host", b"x")], b"accept") is None
     headers = [(b"accept", json), (b"host", b"x"), (b"accept", events)]
-    assert _accept_of(headers) == "application/json,application/cloudevents-batch+json"
+    assert _said(headers, b"accept") == "application/json,application/cloudevents-batch+json"

@@ -14,7 +14,7 @@ from serving.front.limits.budget import Budget
 from serving.front.messages import Answer, Request, json_of
 from serving.front.parking import Steps, Until, Wake
 from serving.json_cost import becomes
-from serving.requests import count_bodies, json_body, keeping_body
+from serving.requests import count_bodies, is_minimal, json_body, keeping_body
 
 LISTS = b'{"acks":[' + b",".join([b"[]"] * 100_000) + b"]}"
 ACKS = b'{"acks":[' + b",".join([b'"t.0.0.0.0"'] * 100_000) + b"]}"
@@ -100,3 +100,12 @@ def test_a_body_for_which_there_is_no_room_now_is_to_come_again(
         assert answer.headers["Retry-After"]
         small = app_of(budget).test_client().post("/acks", data=b'{"acks":["r"]}')
         assert small.status_code == 200
+
+
+def test_a_minimal_answer_is_asked_for_as_rfc_7240_says() -> None:
+    assert is_minimal("return=minimal")
+    assert is_minimal("wait=5, return=minimal ,handling=lenient")
+    assert not is_minimal("return=representation")
+    assert not is_minimal("xreturn=minimal")
+    assert not is_minimal("")
+    assert not is_minimal(None)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.http.bodies import media_type, request_of
-from ingest.http.producing import is_minimal
 from lakequeue.client.producing.outgoing import Outgoing
 from lakequeue.client.producing.producer_batch import COLUMNS_FROM, ProducerBatch
 from lakequeue.client.producing.record_accumulator import Limits as BatchLimits
@@ -68,11 +67,3 @@ def test_a_record_at_fault_is_named_by_its_place(
         with pytest.raises(error) as refused:
             parsed(batch_of(records), columns=columns)
         assert refused.value.extra["record"] == 20
-
-
-def test_a_minimal_answer_is_asked_for_as_rfc_7240_says() -> None:
-    assert is_minimal("return=minimal")
-    assert is_minimal("wait=5, return=minimal ,handling=lenient")
-    assert not is_minimal("return=representation")
-    assert not is_minimal("xreturn=minimal")
-    assert not is_minimal("")

@@ -13,7 +13,7 @@ from lakequeue.client.consuming.core import Consuming
 from lakequeue.client.consuming.membership import ConsumeOptions, Membership
 from lakequeue.client.consuming.queue_core import QueueConsuming
 from lakequeue.errors import Broken
-from lakequeue.wire import Assigned, JoinRequest
+from lakequeue.wire import MINIMAL, PREFER, Assigned, JoinRequest
 
 
 def consuming() -> Consuming:
@@ -84,6 +84,47 @@ def test_a_heartbeat_that_a_poll_has_overtaken_drops_no_records() -> None:
     stale = {"assignment": [owned | {"epoch": None}], "assignment_version": 1}
     beat.send(Reply(200, {}, orjson.dumps(stale)))
     assert core.buffer.ready == 1, "the service counts it as delivered"
+
+
+RAW = {"topic": "orders", "partition": 0, "offset": 0, "receipt": "r"}
+OWNED = {"topic": "orders", "partition": 0, "epoch": 3}
+
+
+def polled(core: Consuming, **answer: object) -> Http:
+    """One poll, answered so; what it had asked."""
+    assert core.member is not None
+    script = core._poll(core.member)
+    asked = next(script)
+    assert isinstance(asked, Http)
+    body = {"records": [], "assignment_version": 1} | answer
+    with contextlib.suppress(StopIteration):
+        script.send(Reply(200, {}, orjson.dumps(body)))
+    return asked
+
+
+def test_a_poll_need_not_be_told_what_the_one_before_was_told() -> None:
+    core = consuming()
+    core.member = Membership("m", Nodes("http://a"), 6.0, 0.0)
+    core.buffer.joined(1, [Assigned(topic="orders", partition=0)])
+    first = polled(core, poll=1, assignment=[OWNED])
+    assert PREFER not in first.request.headers, "nothing was told yet"
+    second = polled(core, poll=2, records=[RAW], assignment=None)
+    assert second.request.headers[PREFER] == MINIMAL
+    assert (core.buffer.ready, core.buffer.assignment) == (1, {("orders", 0): 3})
+
+
+def test_what_else_tells_of_the_assignment_makes_the_next_poll_ask_for_all_of_it() -> None:
+    core = consuming()
+    core.member = Membership("m", Nodes("http://a"), 6.0, 0.0)
+    polled(core, poll=1, assignment=[OWNED])
+    # A heartbeat while a poll waits, whose answer then says: as told before.
+    core.buffer.assigned(1, [])
+    polled(core, poll=2, records=[RAW], assignment=None)
+    assert core.buffer.ready == 0, "it is not known whose it is"
+    again = polled(core, poll=3, records=[RAW], assignment=[OWNED])
+    assert again.request.params["after"] == 1, "so the service gives it again"
+    assert PREFER not in again.request.headers
+    assert core.buffer.ready == 1
 
 
 def test_what_a_waiting_poll_brings_after_a_stop_is_given_back() -> None:
