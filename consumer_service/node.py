@@ -237,14 +237,13 @@ class Node:
         If partitions of it are owned here; and if a member here waits for it: it may get
         partitions of a dead node at any time, and to read the files then takes a second.
         """
-        if any(owned.key.topic_id == topic_id for owned in self.owned_partitions.all()):
+        if self.owned_partitions.has(topic_id):
             return True
         topic = self.topics.by_id(topic_id)
         return topic is not None and self.members.want(topic.topic)
 
     def _wake(self, grown: set[TopicPartition]) -> None:
-        owned = [owned for owned in self.owned_partitions.all() if owned.where in grown]
-        for mode, some in by_mode(self.modes, owned):
+        for mode, some in by_mode(self.modes, self.owned_partitions.at(grown)):
             mode.grown(some)
 
     def mode_of(self, member: Member) -> Served:

@@ -46,25 +46,27 @@ with importing():
 log = structlog.get_logger("driver")
 
 CONNECT_S = 30.0
-MakeJob = Callable[[QueueRoot, Settings, Session], tuple[StreamingJob, ShardKind, float]]
-"""-> the work, the shards it reads, the least time between two of its batches (seconds)"""
+Intervals = tuple[float, float]
+"""The least time between two batches, and while much comes in (seconds)."""
+MakeJob = Callable[[QueueRoot, Settings, Session], tuple[StreamingJob, ShardKind, Intervals]]
+"""-> the work, the shards it reads, how far apart its batches are"""
 
 
 def order_job(
     root: QueueRoot, settings: Settings, session: Session
-) -> tuple[StreamingJob, ShardKind, float]:
+) -> tuple[StreamingJob, ShardKind, Intervals]:
     """The order job."""
     interval_ms = interval_of(settings.coordination.ring_interval_ms, root.store)
     notifier = Notifier(session, "log", interval_ms).start()
     job = OrderJob(root, settings.order, notifier, settings.driver.tables_s)
-    return job, "inbox", settings.order.batch_interval_s
+    return job, "inbox", (settings.order.batch_interval_s, settings.order.bulk_interval_s)
 
 
 def offsets_job(
     root: QueueRoot, settings: Settings, session: Session
-) -> tuple[StreamingJob, ShardKind, float]:
+) -> tuple[StreamingJob, ShardKind, Intervals]:
     """The offsets job."""
-    return OffsetsJob(root), "journal", settings.offsets.fold_interval_s
+    return OffsetsJob(root), "journal", (settings.offsets.fold_interval_s,) * 2
 
 
 _READS: Mapping[MakeJob, tuple[str, ShardKind]] = {
@@ -168,7 +170,7 @@ class _Process:
 
     def _start_job(self, spark: SparkSession, make: MakeJob) -> None:
         settings, now = self._options.settings, self._options.available_now
-        job, kind, interval_s = make(self._root, settings, self._session)
+        job, kind, intervals = make(self._root, settings, self._session)
         source = SourceOptions(
             root=self._root.uri,
             folder=self._folder,
@@ -176,7 +178,8 @@ class _Process:
             max_batch_bytes=settings.order.max_batch_bytes,
             driver_batch_bytes=settings.order.driver_batch_bytes,
             poll_s=settings.order.poll_s,
-            min_interval_s=interval_s,
+            min_interval_s=intervals[0],
+            bulk_interval_s=intervals[1],
             tasks=settings.order.tasks,
         )
         self._running.append(job)

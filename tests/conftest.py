@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import resource
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,14 @@ def pytest_runtestloop() -> None:
     """From now on there is garbage."""
     gc.freeze()
     gc.enable()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what the run took of the processors, with the processes that have ended."""
+    own, others = (
+        sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    terminalreporter.write_line(f"processor time: {own:.0f} s, and {others:.0f} s of processes")
 
 
 @pytest.fixture(scope="session")

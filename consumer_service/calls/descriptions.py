@@ -36,10 +36,11 @@ def assigned(some: Iterable[OwnedPartition]) -> list[dict[str, Any]]:
         {
             "topic": owned.topic,
             "partition": owned.key.partition,
-            "epoch": owned.epoch if owned.delivers else None,
+            "epoch": owned.epoch if delivers else None,
             "generation": owned.generation,
-            "start": owned.start if owned.delivers else None,
+            "start": owned.start if delivers else None,
         }
         for owned in some
         if owned.state is not PartitionState.RELEASING
+        for delivers in (owned.delivers,)
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import structlog
 from consumer_service.ownership.partition_states import Cause, PartitionState, advance
 from coordination.groups.leases import Lease
 from lakequeue.clock import boot_seconds
-from lakequeue.records import Epoch, TopicPartition
+from lakequeue.records import Epoch, TopicId, TopicPartition
 from queue_rules.queues.attempts import Move
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.refused_letters import RefusedLetters
@@ -152,6 +152,8 @@ class OwnedPartitions:
         self._of_group: dict[str, list[OwnedPartition]] = {}
         """Group → its partitions in their order; a list is replaced and never changed, so that each
         poll can take it as it is."""
+        self._at: dict[TopicId, dict[TopicPartition, list[OwnedPartition]]] = {}
+        """Topic → partition → who has it, of all groups; a list as above."""
         self.moved: Callable[[Cause], None] = lambda _: None
         """Told of each change of the state of a partition here."""
 
@@ -172,6 +174,19 @@ class OwnedPartitions:
         """The partitions of a group, in a steady order."""
         return self._of_group.get(group, [])
 
+    def has(self, topic_id: TopicId) -> bool:
+        """Whether any group has a partition of the topic here."""
+        return topic_id in self._at
+
+    def at(self, places: Iterable[TopicPartition]) -> list[OwnedPartition]:
+        """These partitions of all groups."""
+        nothing: dict[TopicPartition, list[OwnedPartition]] = {}
+        return [
+            owned
+            for place in places
+            for owned in self._at.get(place.topic_id, nothing).get(place, ())
+        ]
+
     def read_anew(self) -> None:
         """Rows of the log may have been erased or changed."""
         for owned in self.all():
@@ -186,6 +201,8 @@ class OwnedPartitions:
         with self._lock:
             self._held[owned.key] = owned
             self._arrange(owned.key, owned)
+            places = self._at.setdefault(owned.key.topic_id, {})
+            places[owned.where] = [*_others(places, owned), owned]
         owned.moved = lambda cause: self.moved(cause)
 
     def remove(self, gone: Iterable[OwnedPartition]) -> None:
@@ -195,6 +212,15 @@ class OwnedPartitions:
                 if self._held.get(owned.key) is owned:
                     del self._held[owned.key]
                     self._arrange(owned.key)
+                    self._leave(owned)
+
+    def _leave(self, owned: OwnedPartition) -> None:
+        places = self._at[owned.key.topic_id]
+        places[owned.where] = _others(places, owned)
+        if not places[owned.where]:
+            del places[owned.where]
+        if not places:
+            del self._at[owned.key.topic_id]
 
     def _arrange(self, key: Key, *new: OwnedPartition) -> None:
         """Have `new` at the place of `key`, or nothing."""
@@ -204,3 +230,10 @@ class OwnedPartitions:
             self._of_group[key.group] = found
         else:
             self._of_group.pop(key.group, None)
+
+
+def _others(
+    places: Mapping[TopicPartition, list[OwnedPartition]], owned: OwnedPartition
+) -> list[OwnedPartition]:
+    """Of the same partition, those of other groups."""
+    return [other for other in places.get(owned.where, []) if other.key != owned.key]

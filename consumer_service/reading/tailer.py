@@ -194,10 +194,12 @@ class Tailer:
         with self._lock:
             commits = self._reader.refresh()
             first = commits[0].version if commits else self._reader.version + 1
-            if first != self._seen + 1:
+            told = self._seen
+            if first != told + 1:
                 # After a long sleep some are not told, and one of them may have erased rows.
                 self._let_go()
             self._seen = commits[-1].version if commits else self._reader.version
+            untold = first != told + 1 or self._seen != self._reader.version
             grown: dict[TopicPartition, Offset] = {}
             for commit in commits:
                 ends = next_offsets_in(commit.txns)
@@ -211,8 +213,7 @@ class Tailer:
                     # It is not told again: what others erase has to go all the same, and who waits
                     # has to hear of it. Cursors catch up from the files.
                     failed = error
-            for where in self._ends.keys() - grown.keys():
-                # Those that were not told.
+            for where in self._ends.keys() - grown.keys() if untold else ():
                 end = self._reader.end_offset(where.topic_id, where.partition)
                 if end != self._ends[where]:
                     grown[where] = end

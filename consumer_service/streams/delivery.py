@@ -89,7 +89,8 @@ class Delivery:
         self, member: Member, max_records: int, number: int, form: Form | None
     ) -> Steps[StreamPollResult | None]:
         """What there is now; None when a newer poll than this numbered one has begun."""
-        if not (number and self._at_hand(member)):
+        ready = self._at_hand(member) if number else None
+        if ready is None:
             yield BLOCKS
         if not number:
             return self._gather(member, max_records, form)
@@ -97,7 +98,7 @@ class Delivery:
         try:
             if member.polls.begun != number:
                 return None
-            delivered = self._gather(member, max_records, form)
+            delivered = self._gather(member, max_records, form, ready)
             delivered.number = number
             if delivered.records:
                 # Where it began is enough to take it back: its records need no memory here.
@@ -107,32 +108,47 @@ class Delivery:
         finally:
             member.polls.lock.release()
 
-    def _at_hand(self, member: Member) -> bool:
-        """Whether a look waits for nothing, and makes a small answer: an event loop may do it."""
-        size = 0
-        for owned in self._owned_partitions.of_member(member.group, member.member_id):
-            end = self._tailer.known_end(owned.where)
-            if end is None or predicate_in(owned.options) is not None:
-                return False
-            if owned.cursor.delivered < end:
-                if owned.fetching.locked() or owned.rows is not None:
-                    return False
-                ahead = self._tailer.at_hand(owned.where, owned.cursor.delivered, AT_HAND_BYTES)
-                if ahead is None:
-                    return False
-                size += ahead
-        return size <= AT_HAND_BYTES
+    def _at_hand(self, member: Member) -> list[OwnedPartition] | None:
+        """What is ready, if a look at it waits for nothing, and makes a small answer.
 
-    def _gather(self, member: Member, max_records: int, form: Form | None) -> StreamPollResult:
+        Then an event loop may do it.
+        """
+        size, ready = 0, []
+        for owned in self._owned_partitions.of_member(member.group, member.member_id):
+            end, cursor = self._tailer.known_end(owned.where), owned.cursor
+            if end is None or predicate_in(owned.options) is not None:
+                return None
+            if cursor.delivered < end:
+                if owned.fetching.locked() or owned.rows is not None:
+                    return None
+                ahead = self._tailer.at_hand(owned.where, cursor.delivered, AT_HAND_BYTES)
+                if ahead is None:
+                    return None
+                size += ahead
+                ready.append(owned)
+            elif cursor.passes:
+                ready.append(owned)
+        return ready if size <= AT_HAND_BYTES else None
+
+    def _gather(
+        self,
+        member: Member,
+        max_records: int,
+        form: Form | None,
+        ready: list[OwnedPartition] | None = None,
+    ) -> StreamPollResult:
+        """What there is; `ready`: what was ready a moment ago. Who is woken since looks again."""
         delivered = StreamPollResult()
-        mine = self._owned_partitions.of_member(member.group, member.member_id)
-        if not mine:
+        if ready is None:
+            # Of a thousand partitions mostly few have something new.
+            mine = self._owned_partitions.of_member(member.group, member.member_id)
+            ready = [owned for owned in mine if self._is_ready(owned)]
+        if not ready:
             return delivered
         member.turn += 1
-        turn = member.turn % len(mine)
+        turn = member.turn % len(ready)
+        ready = ready[turn:] + ready[:turn]
         try:
-            # Of a thousand partitions mostly few have something new.
-            ready = [owned for owned in mine[turn:] + mine[:turn] if self._is_ready(owned)]
             if form is not None and max_records >= COLUMNS_FROM:
                 waiting = [self._waiting(owned) for owned in ready]
                 if is_much(waiting, form):

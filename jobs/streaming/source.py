@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from jobs.streaming.batch_manifest import BatchManifest, manifest_of
+from jobs.streaming.batch_pace import BatchPace
 from jobs.streaming.consistent_cut import VisibleCommit
 from jobs.streaming.shard_scanner import Offset, ShardScanner
 from jobs.streaming.source_channel import SourceEnd
@@ -65,6 +66,8 @@ class SourceOptions:
     """Tasks that read a large batch."""
     attempt: int = 0
     """How often the query was started before: the source of an earlier start may still run."""
+    bulk_interval_s: float = 0.0
+    """At most one batch in this time while much comes in, see `BatchPace`."""
 
     def to_options(self) -> dict[str, str]:
         """What `DataStreamReader.options` takes."""
@@ -83,6 +86,7 @@ class SourceOptions:
             float(options["min_interval_s"]),
             int(options["tasks"]),
             int(options["attempt"]),
+            float(options["bulk_interval_s"]),
         )
 
 
@@ -146,7 +150,9 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._commits: CommitEvents | None = None
         self._targets: Offset | None = None
         self._batches = 0
-        self._last_batch_s = 0.0
+        self._pace = BatchPace(
+            options.min_interval_s, options.bulk_interval_s, options.max_batch_bytes
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_options": self._options}
@@ -187,21 +193,23 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         deadline = boot_seconds() + (0.0 if self._targets is not None else options.poll_s)
         while True:
             term = driver.state()
-            if term is not None and self._due():
+            early_s = self._early_s()
+            if term is not None and early_s <= 0:
                 scanner.begin(term)
                 end = scanner.next_end(self._targets)
                 driver.tell_status(scanner.pending_rows(), scanner.stuck())
                 if end is not None:
-                    self._last_batch_s = boot_seconds()
-                    self._tell_batch(scanner.between(_offset(start), end))
+                    seen = scanner.between(_offset(start), end)
+                    rows, size = sum(s.rows for s in seen), sum(s.bytes for s in seen)
+                    self._pace.began(boot_seconds(), rows, size, scanner.pending_rows())
+                    self._tell_batch(seen)
                     return cast(dict[str, int], end)
             left = deadline - boot_seconds()
             if left <= 0:
                 return start
-            if not self._due():
+            if early_s > 0:
                 # Too early for the next batch: notifications do not matter until then.
-                left = min(left, self._last_batch_s + options.min_interval_s - boot_seconds())
-                time.sleep(max(left, 0.0))
+                time.sleep(min(left, early_s))
             elif self._hears_more(scanner):
                 continue
             elif not driver.wait(left, self._commits):
@@ -223,8 +231,9 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         driver.tell_batch(self._batches, pieces)
         self._batches += 1
 
-    def _due(self) -> bool:
-        return boot_seconds() >= self._last_batch_s + self._options.min_interval_s
+    def _early_s(self) -> float:
+        """How long it is too early for a batch. A query with an end must not take that for one."""
+        return 0.0 if self._targets is not None else self._pace.left_s(boot_seconds())
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The files between, in as few tasks as is sensible."""

@@ -132,6 +132,12 @@ class OrderSettings(Slice):
         description="shortest time from one batch to the next. A longer time needs less CPU and "
         "fewer storage requests. A record after a pause does not wait for it",
     )
+    bulk_interval_s: float = Field(
+        0.2,
+        ge=0,
+        description="the same while much comes in: more than about 20,000 records of 1 kB a "
+        "second. Batches are larger then, and take less CPU",
+    )
     max_index_ids: int = Field(50_000_000, ge=1, description="limit of ids in the dedup index")
     checkpoint_every: int = Field(
         500, ge=1, description="commits between Delta checkpoints of `log`"

@@ -31,3 +31,21 @@ def test_a_group_has_its_partitions_in_order_whatever_came_and_went() -> None:
     partitions.remove([again, first])
     assert partitions.of_group("g") == []
     assert partitions.all() == [other]
+
+
+def test_what_grows_is_found_by_its_place_in_all_groups() -> None:
+    partitions = OwnedPartitions()
+    one, other, far = owned("g", "orders", 1), owned("h", "orders", 1), owned("g", "orders", 2)
+    for some in (one, other, far):
+        partitions.add(some)
+    assert partitions.at([one.where]) == [one, other]
+    assert partitions.at([far.where, owned("g", "mail", 1).where]) == [far]
+    assert partitions.has(TopicId("orders"))
+    assert not partitions.has(TopicId("mail"))
+    again = owned("g", "orders", 1, "another member")
+    partitions.add(again)
+    assert partitions.at([one.where]) == [other, again]
+    partitions.remove([one, other, far])
+    assert partitions.at([one.where, far.where]) == [again]
+    partitions.remove([again])
+    assert not partitions.has(TopicId("orders"))
