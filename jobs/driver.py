@@ -28,12 +28,12 @@ with importing():
     from jobs.command_line.options import Exit, JobOptions, StateFile, parse
     from jobs.folding.offsets_job import OffsetsJob
     from jobs.ordering.order_job import OrderJob
+    from jobs.source.source import SourceOptions
     from jobs.streaming.backlog_report import backlog_report
     from jobs.streaming.driver_metrics import DriverMetrics
     from jobs.streaming.leader import Leader, StreamingJob
     from jobs.streaming.query import ShardQuery
     from jobs.streaming.session import start_session
-    from jobs.streaming.source import SourceOptions
     from jobs.streaming.work_folder import WorkFolder
     from lakequeue.clock import wall_micros
     from lakequeue.errors import Broken, CoordinationUnavailable, Fenced, LakequeueError

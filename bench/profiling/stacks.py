@@ -21,7 +21,7 @@ STAGES: tuple[tuple[str, str], ...] = (
     ),
     ("group wait and hand-over", "ingest/commit/ queue_tables/shards/group_commit"),
     ("dedup, number", "jobs/ordering/"),
-    ("plan: scan shards, cut", "jobs/streaming/"),
+    ("plan: scan shards, cut", "jobs/source/ jobs/streaming/"),
     ("rows to Spark and back", "jobs/rows/ pyspark/ py4j/ pandas/"),
     (
         "fsync, requests to storage (also waits for the disk)",

@@ -1,4 +1,4 @@
-"""Rows of `log` by partition: runs whose offsets follow each other. Pure."""
+"""Rows of `log` by partition: runs whose offsets follow each other, and what leaves. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakequeue.records import Partition, TopicId, TopicPartition
 from queue_tables.log.record_bytes import bytes_of, bytes_up_to
@@ -59,3 +60,15 @@ def prefix_within(rows: pa.Table, max_rows: int, max_bytes: int) -> pa.Table:
         return rows
     fits = int(np.searchsorted(bytes_up_to(rows), max_bytes, side="right"))
     return rows.slice(0, max(1, fits))
+
+
+def not_expired(rows: pa.Table, now: int) -> pa.Table | None:
+    """The rows that may still be delivered at `now`, µs; `rows` itself if all may, None if none."""
+    expires_at = rows["expires_at"]
+    if expires_at.null_count == len(expires_at):
+        return rows
+    alive = pc.fill_null(pc.greater(expires_at.cast(pa.int64()), now), True)
+    kept = rows.filter(alive)
+    if kept.num_rows == rows.num_rows:
+        return rows
+    return kept if kept.num_rows else None

@@ -17,7 +17,7 @@ from consumer_service.polls.waiting import begin, turn_of, wait_for_records, wok
 from consumer_service.reading.columns import Form, InColumns, Part
 from consumer_service.reading.encode import delivered as delivered_records
 from consumer_service.reading.encode import records_of, unreadable_among
-from consumer_service.reading.runs import prefix_within
+from consumer_service.reading.runs import not_expired, prefix_within
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable, ignore
 from consumer_service.streams.poll_result import StreamPollResult
@@ -388,18 +388,6 @@ class Delivery:
             # What does not match, or is not there, before the next record is passed with these.
             following = rest["offset"][0].as_py()
         return now, max(following, now["offset"][now.num_rows - 1].as_py() + 1)
-
-
-def not_expired(rows: pa.Table, now: int) -> pa.Table | None:
-    """The rows that may still be delivered at `now`, µs; `rows` itself if all may, None if none."""
-    expires_at = rows["expires_at"]
-    if expires_at.null_count == len(expires_at):
-        return rows
-    alive = pc.fill_null(pc.greater(expires_at.cast(pa.int64()), now), True)
-    kept = rows.filter(alive)
-    if kept.num_rows == rows.num_rows:
-        return rows
-    return kept if kept.num_rows else None
 
 
 def _from(rows: pa.Table | None, position: int) -> pa.Table | None:

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 
 from jobs.rows.key_projection import FENCE
 from jobs.rows.projected_rows import above
+from jobs.source.leader_state import LeaderState
 from jobs.streaming.checkpoints import Checkpoints
 from jobs.streaming.leader import StreamingJob
-from jobs.streaming.leader_state import LeaderState
 from jobs.streaming.query import Part
 from jobs.streaming.sealing import Sealer
 from lakequeue import metrics

@@ -21,9 +21,9 @@ from jobs.ordering.maintenance_runs import MaintenanceRuns, jobs_of
 from jobs.ordering.order_batch import OrderTerm, WriteFiles
 from jobs.ordering.order_state import OrderState
 from jobs.ordering.rejects import RejectsTable
+from jobs.source.leader_state import LeaderState
 from jobs.streaming.checkpoints import Checkpoints
 from jobs.streaming.leader import StreamingJob
-from jobs.streaming.leader_state import LeaderState
 from jobs.streaming.query import Part
 from jobs.streaming.sealing import Sealer
 from jobs.streaming.table_sizes import TableSizes

@@ -28,7 +28,7 @@ from coordination.zookeeper.epochs import next_epoch
 from coordination.zookeeper.notifications import NotificationListener
 from coordination.zookeeper.registry import nodes
 from coordination.zookeeper.session import Session
-from jobs.streaming.leader_state import LeaderState
+from jobs.source.leader_state import LeaderState
 from jobs.streaming.query import Part, ShardQuery
 from lakequeue.errors import (
     CoordinationUnavailable,

@@ -26,10 +26,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from jobs.rows.key_projection import FACT_ROWS, fact_rows, project_rows
 from jobs.rows.projected_rows import SENT
-from jobs.streaming.batch_manifest import BatchManifest
-from jobs.streaming.leader_state import LeaderState
-from jobs.streaming.source import SOURCES, SourceOptions
-from jobs.streaming.source_channel import DriverEnd, SourceStatus
+from jobs.source.batch_manifest import BatchManifest
+from jobs.source.leader_state import LeaderState
+from jobs.source.source import SOURCES, SourceOptions
+from jobs.source.source_channel import DriverEnd, SourceStatus
 from queue_tables.delta.store import open_store
 from queue_tables.log.writer import SourceFiles
 

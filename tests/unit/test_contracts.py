@@ -69,7 +69,7 @@ SEEDS = [
     Seed("ingest-rooms", "ingest.commit.seed_http", "ingest.http.bodies"),
     Seed("consumer-rooms", "consumer_service.ownership.seed_mode", "consumer_service.queues.acks"),
     Seed("consumer-rooms", "consumer_service.reading.seed_member", "consumer_service.members"),
-    Seed("job-rooms", "jobs.rows.seed_up", "jobs.streaming.source"),
+    Seed("job-rooms", "jobs.rows.seed_up", "jobs.source.source"),
     Seed("job-rooms", "jobs.maintenance.seed_job", "jobs.retention"),
     Seed("spark-rooms", "pyspark_lakequeue.source.seed_session", "pyspark_lakequeue.session.views"),
     Seed("memory-rooms", "memory_queue.log", "memory_queue.service"),

@@ -21,9 +21,9 @@ from pyspark.sql import SparkSession
 
 from coordination.embedded import EmbeddedZooKeeper
 from jobs.ordering.order_job import OrderJob
+from jobs.source.source import SourceOptions
 from jobs.streaming.leader import Leader
 from jobs.streaming.query import ShardQuery
-from jobs.streaming.source import SourceOptions
 from lakequeue.settings import OrderSettings
 from queue_tables.delta.actions import CommitInfo, Protocol, commit_path, encode
 from queue_tables.delta.table import TableLog

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from coordination.zookeeper.session import Session
 from jobs.folding.offsets_job import OffsetsJob
+from jobs.source.source import SourceOptions
 from jobs.streaming.leader import Leader
 from jobs.streaming.query import ShardQuery
-from jobs.streaming.source import SourceOptions
 from queue_tables.delta.actions import CommitInfo, Protocol, commit_path, encode
 from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.streaming.batch_manifest import BatchManifest
+from jobs.source.batch_manifest import BatchManifest
 from lakequeue.clock import hour_of
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Stamp

@@ -15,9 +15,9 @@ from jobs.ordering.order_job import OrderJob
 from jobs.rows.batch_file import BatchFile
 from jobs.rows.key_projection import project_rows
 from jobs.rows.projected_rows import SENT
-from jobs.streaming.leader_state import LeaderState
+from jobs.source.leader_state import LeaderState
+from jobs.source.source import SourceOptions
 from jobs.streaming.query import Part, ShardQuery
-from jobs.streaming.source import SourceOptions
 from lakequeue.records import Epoch
 from lakequeue.settings import OrderSettings
 from queue_tables.delta.snapshot import load_snapshot

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobs.ordering.order_job import OrderJob
-from jobs.streaming.batch_manifest import BatchManifest
+from jobs.source.batch_manifest import BatchManifest
 from lakequeue.records import Epoch
 from lakequeue.settings import OrderSettings
 from lakequeue.tracing import spans

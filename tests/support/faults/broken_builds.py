@@ -127,7 +127,7 @@ PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
     "no_order_epoch_check": [("jobs.ordering.rejects", _no_epoch_check_in_log)],
     "no_sync": [("queue_tables.delta.store", _no_sync)],
     "no_watermark": [("jobs.ordering.order_state", _no_watermark)],
-    "one_scan": [("jobs.streaming.shard_scanner", _one_scan)],
-    "slow_scans": [("jobs.streaming.shard_scanner", _slow_scans)],
+    "one_scan": [("jobs.source.shard_scanner", _one_scan)],
+    "slow_scans": [("jobs.source.shard_scanner", _slow_scans)],
     "reopened_shard": [("queue_tables.shards.shards", _reopened_shard)],
 }

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from jobs.folding.offsets_job import OffsetsJob
 from jobs.rows.key_projection import FACT_ROWS, fact_rows
-from jobs.streaming.batch_manifest import BatchManifest
-from jobs.streaming.shard_scanner import ShardScanner
+from jobs.source.batch_manifest import BatchManifest
+from jobs.source.shard_scanner import ShardScanner
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch
 from lakequeue.steps import arm

@@ -18,12 +18,12 @@ from pyspark.sql import SparkSession
 import jobs.driver
 from jobs.rows.key_projection import FACT_ROWS, fact_rows, project_rows
 from jobs.rows.projected_rows import SENT
-from jobs.streaming.batch_manifest import BatchManifest
-from jobs.streaming.leader_state import LeaderState
+from jobs.source.batch_manifest import BatchManifest
+from jobs.source.leader_state import LeaderState
+from jobs.source.shard_scanner import ShardScanner
+from jobs.source.source import SourceOptions
+from jobs.source.source_channel import SourceStatus
 from jobs.streaming.query import PrepareBatch
-from jobs.streaming.shard_scanner import ShardScanner
-from jobs.streaming.source import SourceOptions
-from jobs.streaming.source_channel import SourceStatus
 from lakequeue.clock import boot_seconds
 from queue_tables.delta.store import open_store
 from queue_tables.log.writer import SourceFiles

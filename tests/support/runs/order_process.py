@@ -23,9 +23,9 @@ from jobs.ordering.order_batch import OrderTerm
 from jobs.ordering.order_state import OrderState
 from jobs.rows.key_projection import project_rows
 from jobs.rows.projected_rows import SENT
-from jobs.streaming.batch_manifest import BatchManifest, pieces_of
-from jobs.streaming.leader_state import LeaderState
-from jobs.streaming.shard_scanner import ShardScanner
+from jobs.source.batch_manifest import BatchManifest, pieces_of
+from jobs.source.leader_state import LeaderState
+from jobs.source.shard_scanner import ShardScanner
 from lakequeue.clock import WallClock, wall_micros
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch

@@ -14,9 +14,9 @@ from jobs.maintenance.shard_retention import retain_shards
 from jobs.measuring.stuck_shards import stuck_shards
 from jobs.rows.batch_file import BatchFile
 from jobs.rows.key_projection import fact_rows
+from jobs.source.leader_state import LeaderState
+from jobs.source.shard_scanner import ShardScanner
 from jobs.streaming.backlog_report import backlog_report
-from jobs.streaming.leader_state import LeaderState
-from jobs.streaming.shard_scanner import ShardScanner
 from lakequeue.records import Epoch, Partition, Stamp, TopicId, Version
 from queue_tables.delta.actions import commit_path
 from queue_tables.delta.tail import Tail

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.rows.batch_file import BatchFile
-from jobs.streaming.batch_manifest import BatchManifest
+from jobs.source.batch_manifest import BatchManifest
+from jobs.source.source import SourceOptions
+from jobs.source.source_channel import SourceEnd
 from jobs.streaming.query import Part, Ready, ShardQuery
-from jobs.streaming.source import SourceOptions
-from jobs.streaming.source_channel import SourceEnd
 from lakequeue.records import Stamp
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.root import QueueRoot

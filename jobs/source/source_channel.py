@@ -38,8 +38,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from jobs.streaming.batch_manifest import BatchManifest
-from jobs.streaming.leader_state import LeaderState
+from jobs.source.batch_manifest import BatchManifest
+from jobs.source.leader_state import LeaderState
 from lakequeue.clock import boot_seconds
 from lakequeue.records import ShardName
 from queue_tables.delta.storage_meter import METER, Usage

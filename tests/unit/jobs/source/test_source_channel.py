@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from jobs.rows.batch_file import BatchFile
-from jobs.streaming.batch_manifest import BatchManifest
-from jobs.streaming.leader_state import LeaderState
-from jobs.streaming.source_channel import STATUS_S, DriverEnd, SourceEnd
+from jobs.source.batch_manifest import BatchManifest
+from jobs.source.leader_state import LeaderState
+from jobs.source.source_channel import STATUS_S, DriverEnd, SourceEnd
 from lakequeue.records import Epoch, ShardName, Stamp
 from queue_tables.delta.storage_meter import METER
 from queue_tables.delta.store import LocalStore

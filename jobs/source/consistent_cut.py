@@ -10,7 +10,7 @@ every stamp that the second look found new:
   m1 in the first       =>  both are candidates, and a prefix in (stamp, shard) order keeps order.
 
 No bound on the clocks is needed: stamps rise within a shard, and a producer carries the last one
-it saw from node to node. Simulated in `tests/unit/jobs/streaming/test_consistent_cut.py`, where one
+it saw from node to node. Simulated in `tests/unit/jobs/source/test_consistent_cut.py`, where one
 look is caught.
 """
 

@@ -1,7 +1,7 @@
 """The looks at all shards: which commits are visible, which may be taken into a batch.
 
 Runs in the source's process. Keeps a tail for each shard and what it found above the watermarks;
-the rule of the cut itself is `jobs.streaming.consistent_cut`.
+the rule of the cut itself is `jobs.source.consistent_cut`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from jobs.streaming.consistent_cut import ScanResult, VisibleCommit, consistent_cut, ends
-from jobs.streaming.leader_state import LeaderState
+from jobs.source.consistent_cut import ScanResult, VisibleCommit, consistent_cut, ends
+from jobs.source.leader_state import LeaderState
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
 from queue_tables.delta.actions import Commit, whole

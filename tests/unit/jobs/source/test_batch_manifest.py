@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jobs.rows.batch_file import BatchFile
-from jobs.streaming.batch_manifest import BatchManifest, manifest_of, pieces_of
-from jobs.streaming.consistent_cut import VisibleCommit
+from jobs.source.batch_manifest import BatchManifest, manifest_of, pieces_of
+from jobs.source.consistent_cut import VisibleCommit
 from lakequeue.records import ShardName, Stamp, Version
 
 

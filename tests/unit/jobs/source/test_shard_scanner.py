@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.streaming.leader_state import LeaderState
-from jobs.streaming.shard_scanner import ShardScanner
+from jobs.source.leader_state import LeaderState
+from jobs.source.shard_scanner import ShardScanner
 from lakequeue.records import Epoch, ShardName, Stamp
 from queue_tables.delta.store import ObjectStore
 from queue_tables.root import QueueRoot
@@ -53,7 +53,7 @@ def test_a_run_that_ends_takes_all_of_its_commits_and_overtakes_none() -> None:
 def test_the_first_batch_of_a_term_is_small_and_the_next_ones_are_larger(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("jobs.streaming.shard_scanner.FIRST_COMMITS", 4)
+    monkeypatch.setattr("jobs.source.shard_scanner.FIRST_COMMITS", 4)
     root = QueueRoot.over(ObjectStore.in_memory())
     shard = ShardWriter.create(root, "inbox", "a")
     for stamp in range(1, 23):

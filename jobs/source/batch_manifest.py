@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.rows.batch_file import BatchFile
-from jobs.streaming.consistent_cut import VisibleCommit
+from jobs.source.consistent_cut import VisibleCommit
 
 _MOST_FILES = 1_000
 """Two tasks read more of them quicker than one process does."""

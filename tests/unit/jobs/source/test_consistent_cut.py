@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import pytest
 
-from jobs.streaming.consistent_cut import ScanResult, VisibleCommit, consistent_cut, ends
+from jobs.source.consistent_cut import ScanResult, VisibleCommit, consistent_cut, ends
 from lakequeue.records import ShardName, Stamp, Version
 
 Cut = Callable[["World", random.Random], list[VisibleCommit]]

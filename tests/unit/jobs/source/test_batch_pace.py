@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.streaming.batch_pace import BatchPace
+from jobs.source.batch_pace import BatchPace
 
 LIMIT = 128 << 20
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from jobs.streaming.leader_state import LeaderState
-from jobs.streaming.source import ShardReader, SourceOptions
-from jobs.streaming.source_channel import DriverEnd
+from jobs.source.leader_state import LeaderState
+from jobs.source.source import ShardReader, SourceOptions
+from jobs.source.source_channel import DriverEnd
 from lakequeue.clock import boot_seconds
 from lakequeue.records import Epoch, Stamp
 from queue_tables.delta.store import LocalStore

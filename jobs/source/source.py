@@ -22,11 +22,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from jobs.streaming.batch_manifest import BatchManifest, manifest_of
-from jobs.streaming.batch_pace import BatchPace
-from jobs.streaming.consistent_cut import VisibleCommit
-from jobs.streaming.shard_scanner import Offset, ShardScanner
-from jobs.streaming.source_channel import SourceEnd
+from jobs.source.batch_manifest import BatchManifest, manifest_of
+from jobs.source.batch_pace import BatchPace
+from jobs.source.consistent_cut import VisibleCommit
+from jobs.source.shard_scanner import Offset, ShardScanner
+from jobs.source.source_channel import SourceEnd
 from lakequeue.clock import boot_seconds
 from queue_tables.delta.store import open_store
 from queue_tables.files.commit_events import CommitEvents
