@@ -11,8 +11,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
+import orjson
 import structlog
 
 from lakequeue.clock import boot_seconds
@@ -85,22 +87,27 @@ class Told:
     """What the answers to one member have told of its assignment. Thread-safe.
 
     A client that asks for minimal answers is not told again what it knows: it has got an answer
-    (`after`) that is at least as new as the one that told it, and nothing has changed since.
+    (`after`) that is at least as new as the one that told it, and nothing else was told since.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._number = 0
-        self._rows: list[dict[str, Any]] | None = None
+        self._digest = b""
+        """Of the rows, which a member may have thousands of."""
 
     def knows(self, after: int | None, number: int, rows: list[dict[str, Any]]) -> bool:
-        """Whether the answer `number` may leave out `rows`; if not, that is what tells them."""
+        """Whether the answer `number` may leave out `rows`; if not, that is what tells them.
+
+        `after` is None if it has to tell them.
+        """
+        digest = blake2b(orjson.dumps(rows), digest_size=16).digest()
         with self._lock:
-            if after is not None and 0 < self._number <= after and rows == self._rows:
+            if after is not None and 0 < self._number <= after and digest == self._digest:
                 return True
             if number > self._number:
                 # The answer of an older poll may never be read: it changes nothing here.
-                self._number, self._rows = number, rows
+                self._number, self._digest = number, digest
             return False
 
 

@@ -217,20 +217,21 @@ class Consuming(Keeping):
                 "after": member.last_poll,
             },
             read_timeout_s=options.wait_ms / 1000 + 15.0,
-            headers={"accept": ACCEPT} | ({PREFER: MINIMAL} if self.buffer.as_told else {}),
+            headers={"accept": ACCEPT} | ({PREFER: MINIMAL} if member.assignment else {}),
         )
         began = self._now()
         answer = yield from self._ask(member, request)
         body = read_poll(answer.reply)
         received(self.group, body["records"], self._now() - began)
+        number = body.get("poll", 0)
+        member.last_poll = max(member.last_poll, number)
         told = body.get("assignment")
-        assignment = None if told is None else [Assigned.model_validate(a) for a in told]
+        assignment = member.assignment
+        if told is not None:
+            assignment = [Assigned.model_validate(a) for a in told]
+        # What an answer without a number has told, the service does not remember.
+        member.assignment = assignment if number else None
         with self.lock:
-            if assignment is None and not self.buffer.as_told:
-                # "As told before" is of no use if something else has changed it meanwhile. The
-                # next poll follows the answer before this one: it brings the same, and tells all.
-                return
-            member.last_poll = max(member.last_poll, body.get("poll", 0))
             if self.member is not member:
                 return
             member.told += 1

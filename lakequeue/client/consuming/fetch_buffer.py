@@ -113,8 +113,6 @@ class FetchBuffer:
         self.group = group
         self.ready = 0
         """Records that wait to be handed out."""
-        self.as_told = False
-        """`assignment` is what a poll has told, and nothing else has changed it since."""
         self._starts: dict[Place, Assigned] = {}
         self._consumed_to: dict[Place, int] = {}
         self._version = -1
@@ -142,7 +140,6 @@ class FetchBuffer:
         if assignment is None or (version < self._version and not in_turn):
             return []
         self._version = version
-        self.as_told = in_turn
         new = {(a.topic, a.partition): a.epoch for a in assignment}
         lost = [
             Lost(*place, epoch, new.get(place), "revoked" if place not in new else "newer epoch")
@@ -160,7 +157,6 @@ class FetchBuffer:
         unsent = {**self._in_flight, **self._marks}
         self._forget(lost)
         self.assignment = {}
-        self.as_told = False
         self._marks, self._in_flight = {}, {}
         self.settled = self.queued
         for message in unsent.values():
@@ -180,7 +176,6 @@ class FetchBuffer:
             return []
         self._forget([lost])
         del self.assignment[place]
-        self.as_told = False
         return [lost]
 
     def _forget(self, lost: list[Lost]) -> None:

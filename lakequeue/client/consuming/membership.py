@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakequeue.calling.nodes import Nodes
+from lakequeue.wire import Assigned
 
 
 @dataclass(slots=True)
@@ -19,6 +20,9 @@ class Membership:
     """Number of the last answer to a poll that arrived."""
     told: int = 0
     """Polls that have said what the member owns."""
+    assignment: list[Assigned] | None = None
+    """What they have told last, whatever else has changed it since: an answer to a poll without an
+    assignment means this one. None: the next has to tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,8 +53,6 @@ class QueueFetchBuffer:
     def __init__(self, group: str, now: Callable[[], float], renew_for_s: float) -> None:
         self.membership = 0
         self.assignment: dict[Place, int | None] = {}
-        self.as_told = False
-        """As of a `FetchBuffer`."""
         self.refusal: LakequeueError | None = None
         """First refusal since somebody last asked."""
         self.queued = 0
@@ -82,7 +80,6 @@ class QueueFetchBuffer:
         """What our node has: for people only."""
         if assignment is not None:
             self.assignment = {(a.topic, a.partition): a.epoch for a in assignment}
-            self.as_told = in_turn
         return []
 
     def lose_all(self, _reason: str) -> list[Lost]:
@@ -91,7 +88,6 @@ class QueueFetchBuffer:
             self._held.pop(message.receipt, None)
         self._ready.clear()
         self.assignment = {}
-        self.as_told = False
         return []
 
     def give_back(self) -> None:

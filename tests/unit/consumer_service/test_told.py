@@ -38,3 +38,11 @@ def test_who_does_not_say_what_arrived_is_told_each_time() -> None:
     told.knows(0, 1, NOW)
     assert not told.knows(None, 0, NOW)
     assert not told.knows(0, 2, NOW)
+
+
+def test_what_was_told_without_being_asked_for_little_counts_as_well() -> None:
+    told = Told()
+    told.knows(0, 1, NOW)
+    assert not told.knows(None, 2, BEFORE)
+    assert not told.knows(2, 3, NOW), "it has changed back since answer 2"
+    assert told.knows(3, 4, NOW)

@@ -113,18 +113,27 @@ def test_a_poll_need_not_be_told_what_the_one_before_was_told() -> None:
     assert (core.buffer.ready, core.buffer.assignment) == (1, {("orders", 0): 3})
 
 
-def test_what_else_tells_of_the_assignment_makes_the_next_poll_ask_for_all_of_it() -> None:
+@pytest.mark.parametrize("says", [[OWNED], [], [OWNED | {"epoch": None}]])
+def test_what_a_heartbeat_says_while_a_poll_waits_drops_none_of_its_records(
+    says: list[dict[str, object]],
+) -> None:
     core = consuming()
     core.member = Membership("m", Nodes("http://a"), 6.0, 0.0)
     polled(core, poll=1, assignment=[OWNED])
-    # A heartbeat while a poll waits, whose answer then says: as told before.
-    core.buffer.assigned(1, [])
+    core.buffer.assigned(1, [Assigned.model_validate(one) for one in says])
     polled(core, poll=2, records=[RAW], assignment=None)
-    assert core.buffer.ready == 0, "it is not known whose it is"
-    again = polled(core, poll=3, records=[RAW], assignment=[OWNED])
-    assert again.request.params["after"] == 1, "so the service gives it again"
+    assert (core.buffer.ready, core.buffer.assignment) == (1, {("orders", 0): 3})
+    assert core.member.last_poll == 2
+
+
+def test_what_was_told_by_an_answer_without_a_number_is_told_again() -> None:
+    core = consuming()
+    core.member = Membership("m", Nodes("http://a"), 6.0, 0.0)
+    polled(core, poll=1, assignment=[OWNED])
+    polled(core, poll=0, assignment=[])
+    again = polled(core, poll=2, assignment=[OWNED])
     assert PREFER not in again.request.headers
-    assert core.buffer.ready == 1
+    assert again.request.params["after"] == 1
 
 
 def test_what_a_waiting_poll_brings_after_a_stop_is_given_back() -> None:
