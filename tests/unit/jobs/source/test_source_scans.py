@@ -107,3 +107,21 @@ def test_a_commit_wakes_a_source_without_a_word_of_anybody(
     assert set(reader.latestOffset(start)) == {writer.name}
     assert boot_seconds() - began < DEADLINE_S / 2
     committing.join()
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends when all is read"])
+def test_only_a_query_that_goes_on_waits_for_a_larger_batch(
+    reader: ShardReader, tmp_path: Path, ends: bool
+) -> None:
+    far = reader._options.to_options() | {"min_interval_s": "0", "bulk_interval_s": "600"}
+    paced = ShardReader(SourceOptions.of(far))
+    writer = ShardWriter.create(QueueRoot.open(str(tmp_path / "queue")), "inbox", "other")
+    writer.append(inbox_rows([b"x" * 100] * 2_000), Stamp(50))
+    writer.append(inbox_rows([b"y"]), Stamp(60))
+    if ends:
+        paced.prepareForTriggerAvailableNow()
+    paced._pace.began(boot_seconds(), 1_000_000_000, 1)
+    start = paced.latestOffset({})  # the rehearsal
+    found = paced.latestOffset(start)
+    assert (found == start) is not ends
+    paced.stop()
