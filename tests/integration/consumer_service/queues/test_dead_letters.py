@@ -107,6 +107,7 @@ def test_expired_records_go_there_if_the_topic_says_so(
 ) -> None:
     topic = a_topic(queue, ingest, "short-lived", ttl_ms=1, on_expired="dead_letter")
     with worker(node.url, topic) as member:
+        member.wait_owned(1)
         assert member.poll(wait_ms=500) == []
         wait_for(lambda: describe(node.url, member.group)[0]["lag"] == 0, "it is dead")
     with Consumer("short-lived.dlq", group="undertaker-2", urls=node.url) as consumer:
