@@ -15,6 +15,7 @@ import pytest
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
+from tests.support.forking.forked import Forked
 from tests.support.services.consumer_node import node, own_queue, queue, start_node
 from tests.support.services.small_cluster import cluster, own_cluster, shared_cluster
 from tests.support.services.zookeeper import wait_for
@@ -48,7 +49,7 @@ class IngestProcess:
         """Start and wait until it says that it is ready; the port stays for later starts."""
         log = self.root.with_suffix(".ingest.log").open("a")
         with log:
-            self.process = subprocess.Popen(
+            self.process = Forked(
                 [
                     *(sys.executable, "-m", "ingest", "--root", str(self.root)),
                     *("--node", f"ingest-{self.root.name}", "--port", str(self.port)),

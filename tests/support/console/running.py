@@ -17,6 +17,7 @@ from coordination.zookeeper.notifications import Notifier
 from coordination.zookeeper.session import Session
 from lakequeue import Admin, Consumer, Producer
 from tests.support.data.log_builder import LogBuilder, fresh_root
+from tests.support.forking.forked import Forked
 from tests.support.services.consumer_node import NodeProcess, Queue
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.order_thread import ordering
@@ -30,7 +31,7 @@ class ConsoleProcess:
 
     def __init__(self, root: str, ingest: str, consumer: str, *options: str, **env: str) -> None:
         kept = {name: v for name, v in os.environ.items() if not name.startswith("LAKEQUEUE_")}
-        self.process = subprocess.Popen(
+        self.process = Forked(
             [
                 *(sys.executable, "-m", "console", "--root", root, "--port", "0"),
                 *("--ingest-url", ingest, "--consumer-url", consumer),

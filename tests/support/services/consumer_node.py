@@ -28,6 +28,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from tests.support.data.log_builder import LogBuilder, fresh_root
 from tests.support.faults.stopped import stop
+from tests.support.forking.forked import Forked
 from tests.support.services.order_thread import folding
 from tests.support.services.zookeeper import FAST, wait_for
 
@@ -61,7 +62,7 @@ class NodeProcess:
         self.name = name
         self.trace = folder.with_name(f"{folder.name}-{name}.log")
         with self.trace.open("a") as trace:
-            self.process = subprocess.Popen(
+            self.process = Forked(
                 [
                     *(sys.executable, "-m", "consumer_service", "--root", queue.root.uri),
                     *("--zookeeper", queue.zookeeper.hosts, "--port", str(port), "--node", name),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.shards.shards import shard_path
+from tests.support.forking.forked import Forked
 
 START_S = 150.0
 """On a machine that is busy with many such tests the imports alone take half a minute."""
@@ -38,7 +38,7 @@ class IngestService:
         self._out = Path(self._files.name) / "out"
         self._err = self._out.with_suffix(".err")
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(
+            self.process = Forked(
                 [*command, "--node", node, "--die-with-parent", str(os.getpid()), *args],
                 stdout=out,
                 stderr=err,

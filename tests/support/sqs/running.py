@@ -18,6 +18,7 @@ from lakequeue.settings import Settings, SqsSettings
 from sqs_gateway.app import Waits, create_app, entrance
 from sqs_gateway.metrics import Metrics
 from sqs_gateway.server import callers_of, gateway_of, ways_of
+from tests.support.forking.forked import Forked
 from tests.support.services.fronts import running
 
 HERE = Path(__file__).parents[3]
@@ -56,7 +57,7 @@ class GatewayProcess:
         self, ingest: str, consumer: str, *options: str, environment: Mapping[str, str] = NOTHING
     ) -> None:
         kept = {name: v for name, v in os.environ.items() if not name.startswith("LAKEQUEUE_")}
-        self.process = subprocess.Popen(
+        self.process = Forked(
             [
                 *(sys.executable, "-m", "sqs_gateway", "--port", "0"),
                 *("--ingest-url", ingest, "--consumer-url", consumer),

@@ -1,0 +1,1 @@
+"""Processes of services that start without importing what they consist of."""
