@@ -34,6 +34,8 @@ _LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     # 200 tasks for each join or sort of a few records are most of a query's time.
     "spark.sql.shuffle.partitions": "4",
+    # So are 50 for the log of each table, of which a view reads several.
+    "spark.databricks.delta.snapshotPartitions": "2",
     "spark.driver.extraJavaOptions": " ".join(
         f"-Dorg.apache.avro.limits.{what}.maxLength={most}" for what, most in AVRO_LIMITS.items()
     ),
