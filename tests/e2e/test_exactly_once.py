@@ -17,6 +17,7 @@ from lakequeue.client.admin import Admin
 from lakequeue_cli.supervisor.cluster import Cluster
 from queue_tables.root import QueueRoot
 from tests.support.data.order_truth import judge, log_rows
+from tests.support.forking.forked import Forked
 
 HERE = Path(__file__).parents[2]
 COUNT = 1000
@@ -30,7 +31,7 @@ class Role:
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self._command, cwd=HERE, stdout=subprocess.DEVNULL)
+        return Forked(self._command, cwd=HERE, stdout=subprocess.DEVNULL)
 
     def kill(self) -> None:
         """SIGKILL, and begin anew."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from tests.integration.jobs.maintenance.test_erase import ERASED, SECRET, a_queue, read
 from tests.support.data.secrets_on_disk import files_with
+from tests.support.forking.forked import run
 from tests.support.kinds import one_now
 from tests.support.runs.erase_process import run_erase
 from tests.support.runs.maintenance_process import run_compaction
@@ -32,8 +31,7 @@ def test_killed_at_a_step_the_same_call_ends_it(tmp_path: Path, crash: str) -> N
     before = read(LogReader(root), topic)
     command = [sys.executable, "-m", "tests.support.runs.erase_process", "--root", root.uri]
     command += ["--topic", "orders", "--where", "key = 'alice'", "--crash-at", crash]
-    env = os.environ | {"PYTHONPATH": str(PROJECT)}
-    assert subprocess.run(command, cwd=PROJECT, env=env, check=False).returncode == -9
+    assert run(command) == -9
     assert read(LogReader(root), topic) in (before, ERASED)
     report = run_erase(root, "orders", "key = 'alice'", delete_now=True)
     assert report["left"] == {"records": 0, "dead_letters": 0, "rejects": 0}

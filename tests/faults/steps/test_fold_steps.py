@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from queue_tables.groups.facts import Fact, Kind
 from queue_tables.groups.state import read_group_offsets, read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.shards.shards import ShardWriter, fence_shard, seal_shard
+from tests.support.forking.forked import run
 from tests.support.kinds import one_now
 from tests.support.runs.fold_process import Folder
 
@@ -59,8 +58,7 @@ def root(tmp_path: Path) -> QueueRoot:
 def fold_process(root: QueueRoot, epoch: int, *args: str) -> int:
     command = [sys.executable, "-m", "tests.support.runs.fold_process", "--root", root.uri]
     command += ["--epoch", str(epoch), *args]
-    env = os.environ | {"PYTHONPATH": str(PROJECT)}
-    return subprocess.run(command, cwd=PROJECT, env=env, check=False).returncode
+    return run(command)
 
 
 @pytest.mark.parametrize("step", one_now(STEPS))

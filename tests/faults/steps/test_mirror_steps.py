@@ -20,6 +20,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.replicas import fill, first_life, is_prefix, is_same, second_life
 from tests.support.faults.stopped import is_stopped
+from tests.support.forking.forked import Forked
 from tests.support.kinds import one_now
 from tests.support.runs.mirror_process import run_job, run_mirror
 from tests.support.services.zookeeper import wait_for
@@ -53,8 +54,7 @@ def queues(made: Path, tmp_path: Path) -> tuple[QueueRoot, str]:
 
 def start(source: QueueRoot, to: str, *args: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.support.runs.mirror_process", "--root", source.uri]
-    env = os.environ | {"PYTHONPATH": str(PROJECT)}
-    return subprocess.Popen([*command, "--to", to, *args], cwd=PROJECT, env=env)
+    return Forked([*command, "--to", to, *args], cwd=PROJECT)
 
 
 @pytest.mark.parametrize("crash", one_now(CRASHES))

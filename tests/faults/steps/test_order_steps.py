@@ -13,6 +13,7 @@ from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import Inbox, judge, log_rows, reject_rows
+from tests.support.forking.forked import Forked, run
 from tests.support.kinds import one_now
 from tests.support.runs.order_process import Orderer
 
@@ -27,9 +28,7 @@ def order_process(root: QueueRoot, epoch: int, *args: str) -> int:
     """Run the order process to its end; the exit code, negative for a signal."""
     command = [sys.executable, "-m", "tests.support.runs.order_process", "--root", root.uri]
     command += ["--epoch", str(epoch), "--max-bytes", str(MAX_BYTES), *args]
-    return subprocess.run(
-        command, cwd=PROJECT, env=os.environ | {"PYTHONPATH": str(PROJECT)}, check=False
-    ).returncode
+    return run(command)
 
 
 @pytest.fixture
@@ -90,8 +89,7 @@ def test_a_frozen_leader_that_wakes_up_is_refused(root: QueueRoot) -> None:
     """Two leaders alive: the old one stops just before its commit, and is woken after the new."""
     command = [sys.executable, "-m", "tests.support.runs.order_process", "--root", root.uri]
     command += ["--epoch", "1", "--max-bytes", "40", "--crash-at", "order.data_written:2:stop"]
-    env = os.environ | {"PYTHONPATH": str(PROJECT)}
-    with subprocess.Popen(command, cwd=PROJECT, env=env, stdout=subprocess.DEVNULL) as old:
+    with Forked(command, cwd=PROJECT, stdout=subprocess.DEVNULL) as old:
         _, status = os.waitpid(old.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
         new = Orderer(root, 2, max_bytes=40)

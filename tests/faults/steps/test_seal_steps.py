@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from queue_tables.delta.tail import commit_versions
 from queue_tables.root import QueueRoot
 from queue_tables.shards.shards import ShardWriter, is_sealed, seal_shard, shard_path
 from tests.support.data.rows import inbox_rows
+from tests.support.forking.forked import run
 
 HERE = Path(__file__).parents[3]
 
@@ -27,15 +27,8 @@ def test_killed_at_a_step_the_owner_is_shut_out_and_the_next_to_seal_adds_nothin
     root = QueueRoot.open(str(tmp_path / "queue"))
     owner = ShardWriter.create(root, "inbox", "paused")
     owner.append(inbox_rows([b"a"]), Stamp(1_700_000_000_000_000))
-    killed = subprocess.run(
-        [
-            *(sys.executable, "-m", "tests.support.runs.seal_process", "--root", root.uri),
-            *("--shard", owner.name, "--crash-at", step),
-        ],
-        cwd=HERE,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
+    command = [sys.executable, "-m", "tests.support.runs.seal_process", "--root", root.uri]
+    assert run([*command, "--shard", owner.name, "--crash-at", step]) == -signal.SIGKILL
     assert is_sealed(root, "inbox", owner.name)
     versions = commit_versions(root.store, shard_path("inbox", owner.name))
     seal_shard(root, "inbox", owner.name)

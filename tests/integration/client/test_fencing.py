@@ -17,6 +17,7 @@ from queue_tables.root import QueueRoot
 from tests.integration.client.conftest import HERE, IngestProcess
 from tests.support.data.order_truth import judge, log_rows
 from tests.support.faults.stopped import stopped
+from tests.support.forking.forked import Forked
 from tests.support.kinds import one_now
 from tests.support.services.order_thread import ordering
 
@@ -31,7 +32,7 @@ def values(root: QueueRoot) -> list[int]:
 
 def producer(node: IngestProcess) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.support.runs.producer_process", "--url", node.url]
-    return subprocess.Popen(
+    return Forked(
         [*command, "--producer-id", "counter", "--count", str(COUNT)],
         cwd=HERE,
         stdout=subprocess.PIPE,

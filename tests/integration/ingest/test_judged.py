@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import threading
 import time
@@ -19,6 +17,7 @@ import pytest
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from tests.support.data.order_truth import judge, log_rows, reject_rows
+from tests.support.forking.forked import run
 from tests.support.kinds import one_now
 from tests.support.runs.order_process import Orderer
 from tests.support.services.ingest_service import IngestService, inbox_rows
@@ -218,16 +217,9 @@ def test_killed_at_a_step_a_transform_and_an_epoch_count_once(tmp_path: Path, st
             wait_for_requests(root, FILLED + 7)
             sent += [pool.submit(send, node, ["e1"], producer_id="p", producer_epoch=1)]
             wait_for_requests(root, FILLED + 8)
-            killed = subprocess.run(
-                [
-                    *(sys.executable, "-m", "tests.support.runs.order_process", "--root", root.uri),
-                    *("--epoch", "2", "--max-bytes", "10", "--crash-at", step.value),
-                ],
-                cwd=PROJECT,
-                env=os.environ | {"PYTHONPATH": str(PROJECT)},
-                check=False,
-            )
-            assert killed.returncode == -9
+            order = [sys.executable, "-m", "tests.support.runs.order_process", "--root", root.uri]
+            order += ["--epoch", "2", "--max-bytes", "10", "--crash-at", step.value]
+            assert run(order) == -9
             judge(root, complete=False)
             Orderer(root, 3, max_bytes=10).drain()
             judge(root)

@@ -1,8 +1,9 @@
-"""A process that has imported the services, and becomes one of them as often as it is asked.
+"""A process that has imported services, and becomes one of them as often as it is asked.
 
 Started by `forked.py` alone. To import a service takes a second of processor time, and a run of all
-tests starts some hundreds of nodes. Here it is imported once for each room; what runs then is
-`python -m <module>` from its first line on, in a process of its own.
+tests starts some hundreds of nodes, and programs of `tests/support/runs`. Here each is imported
+once for each room; what runs then is `python -m <module>` from its first line on, in a process of
+its own.
 
 A request is a message with three descriptors, of standard input, output and errors. A node is
 forked twice: its parent is then the process of the tests, which waits for it as for any child.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import runpy
@@ -24,6 +26,7 @@ from typing import Any
 from lakequeue.processes.quick_start import importing
 
 MOST_BYTES = 1 << 20
+_PREPARED: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,24 @@ def serve(link: socket.socket) -> Asked | None:
             return None
         asked = Asked(**json.loads(message), descriptors=descriptors)
         with importing():
-            importlib.import_module(f"{asked.module}.server")
+            _prepare(asked.module)
         node = _fork(link)
         if node is None:
             return asked
         for each in descriptors:
             os.close(each)
         link.send(str(node).encode())
+
+
+def _prepare(module: str) -> None:
+    """Import what it consists of. Itself it runs anew, as the program."""
+    spec = importlib.util.find_spec(module)
+    if spec is not None and spec.submodule_search_locations:
+        importlib.import_module(f"{module}.server")
+    elif module not in _PREPARED:
+        importlib.import_module(module)
+        del sys.modules[module]
+        _PREPARED.add(module)
 
 
 def _fork(link: socket.socket) -> int | None:

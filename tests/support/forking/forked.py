@@ -98,6 +98,12 @@ def _is_plain(command: Any, environment: Mapping[str, str]) -> bool:
     return all(environment.get(name) == os.environ.get(name) for name in names)
 
 
+def run(command: Sequence[str]) -> int:
+    """Run it to its end, in the repository; the exit code, negative for a signal."""
+    with Forked(command, cwd=REPOSITORY) as process:
+        return process.wait()
+
+
 class Forked(subprocess.Popen[T]):
     """`subprocess.Popen` of `[sys.executable, "-m", module, …]`."""
 

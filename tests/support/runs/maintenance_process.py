@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from jobs import compaction, metrics, retention
 from jobs.command_line.maintenance import Run
 from lakequeue.steps import arm
 from queue_tables.root import QueueRoot
+from tests.support.forking.forked import Forked
 
 JOBS: dict[str, tuple[Callable[[], argparse.ArgumentParser], Run]] = {
     "compaction": (compaction.options, compaction.compact),
@@ -54,10 +54,7 @@ def start(job: str, root: QueueRoot, now: int, *args: str) -> subprocess.Popen[b
     """A process that runs once; exit code 0, or -9 if it was killed at a step."""
     project = Path(__file__).resolve().parents[3]
     command = [sys.executable, "-m", __spec__.name, job, "--root", root.uri, "--now", str(now)]
-    env = os.environ | {"PYTHONPATH": str(project)}
-    return subprocess.Popen(
-        [*command, *args], cwd=project, env=env, stdout=subprocess.DEVNULL, stderr=sys.stderr
-    )
+    return Forked([*command, *args], cwd=project, stdout=subprocess.DEVNULL)
 
 
 def main() -> int:

@@ -24,6 +24,7 @@ from lakequeue import Admin, Producer
 from queue_tables.log.marks import LogMarks
 from queue_tables.schema.marks import consumed_mark
 from tests.support.data.order_truth import log_rows
+from tests.support.forking.forked import Forked
 from tests.support.services.consumer_node import NodeProcess, Queue, open_queue
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.order_thread import ordering
@@ -85,7 +86,7 @@ class Cluster:
     def start(self, module: str, *args: str) -> subprocess.Popen[str]:
         """Start a process of `tests.support.runs`, or of another package that is named whole."""
         whole = module if "." in module else f"tests.support.runs.{module}"
-        process = subprocess.Popen(
+        process = Forked(
             [sys.executable, "-m", whole, *args],
             cwd=HERE,
             stdout=subprocess.PIPE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.shards.shards import ShardWriter, highest_stamp, shard_path
 from tests.support.data.rows import inbox_rows
+from tests.support.forking.forked import Forked
 from tests.support.runs.append_process import FIRST_STAMP
 
 REPOSITORY = Path(__file__).parents[4]
@@ -25,13 +25,12 @@ DEADLINE_S = 60
 
 
 def start(*args: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return Forked(
         [sys.executable, "-m", "tests.support.runs.append_process", *args],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=REPOSITORY,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
     )
 
 
