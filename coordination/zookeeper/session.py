@@ -144,8 +144,13 @@ class Session(EphemeralNodes):
         """Connect. Raises `CoordinationUnavailable` when nothing answers in `timeout_s`."""
         if self._remember_in is not None:
             close_dead_session(self._remember_in, settings=self._settings)
+        deadline = boot_seconds() + timeout_s
         try:
             self.kazoo.start(timeout=timeout_s)
+            # The library returns before it tells its listeners: to a call that came first
+            # ZooKeeper would seem to be away.
+            if not self.connected.wait(max(0.0, deadline - boot_seconds())):
+                raise KazooTimeoutError
         except KazooTimeoutError:
             self.kazoo.stop()
             self.kazoo.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,27 @@ def start_holder(
     assert holder.stdout is not None
     assert holder.stdout.readline() == "registered\n"
     return holder
+
+
+def test_a_session_that_has_started_knows_that_it_is_connected(
+    zookeeper: EmbeddedZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library says so first to who waits for the start, and then to its listeners."""
+    session = Session(zookeeper.hosts, "starts", "late", FAST)
+    tells, may_tell = session.kazoo._make_state_change, threading.Event()
+
+    def late(state: str) -> None:
+        assert may_tell.wait(60)
+        tells(state)
+
+    monkeypatch.setattr(session.kazoo, "_make_state_change", late)
+    with ThreadPoolExecutor(1) as pool:
+        started = pool.submit(session.start)
+        wait_for(session.kazoo._live.is_set, "the connection is there")
+        assert wait([started], timeout=0.3).not_done, "nobody has told it yet"
+        may_tell.set()
+        started.result(60)
+    session.stop()
 
 
 def end(process: subprocess.Popen[str]) -> None:
