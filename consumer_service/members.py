@@ -99,9 +99,10 @@ class Told:
     def knows(self, after: int | None, number: int, rows: list[dict[str, Any]]) -> bool:
         """Whether the answer `number` may leave out `rows`; if not, that is what tells them.
 
-        `after` is None if it has to tell them.
+        `after` is None if it has to tell them. No digest is made then: who asks for little later is
+        told all of them once more.
         """
-        digest = blake2b(orjson.dumps(rows), digest_size=16).digest()
+        digest = b"" if after is None else blake2b(orjson.dumps(rows), digest_size=16).digest()
         with self._lock:
             if after is not None and 0 < self._number <= after and digest == self._digest:
                 return True

@@ -55,6 +55,17 @@ class Problem(BaseModel):
     field: str | None = Field(None, description="the bad field")
 
 
+def header(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter that may stand in the head of a request."""
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "description": description,
+        "schema": schema,
+    }
+
+
 def problems(*statuses: int) -> dict[Any, Any]:
     """The answers of a call that are problems."""
     return dict.fromkeys(statuses, Problem)

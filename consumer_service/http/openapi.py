@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from lakequeue import wire
-from serving.openapi_document import answered, problems
+from serving.openapi_document import answered, header, problems
 
 DESCRIPTION = (
     "Groups of consumers, over the ordered log. A 200 to an ack means that the position is "
@@ -35,29 +35,25 @@ def _call(
     return call
 
 
-def _query(shape: type[BaseModel]) -> dict[str, Any]:
+def _query(shape: type[BaseModel], *headers: dict[str, Any]) -> dict[str, Any]:
     properties = shape.model_json_schema()["properties"].items()
     parameters = [
         {"name": name, "in": "query", "required": False, "schema": schema}
         for name, schema in properties
     ]
-    return {"x-query-parameters": parameters}
+    return {"x-query-parameters": [*parameters, *headers]}
 
 
 JOIN = _call({201: wire.JoinAnswer}, 400, 404, 415, 422, 503, body=wire.JoinRequest)
 LEAVE = _call({204: None}, 404)
 HEARTBEAT = _call({200: wire.HeartbeatAnswer}, 404)
 POLL = _call({200: wire.PollAnswer}, 404, 422, 503)
-POLL["openapi_extensions"] = _query(wire.PollQuery)
-POLL["openapi_extensions"]["x-query-parameters"].append(
-    {
-        "name": "Prefer",
-        "in": "header",
-        "required": False,
-        "description": "return=minimal, with `after`: `assignment` is null if it is as told before",
-        "schema": {"type": "string"},
-    }
+_PREFER = header(
+    "Prefer",
+    "return=minimal, with `after`: `assignment` is null if it is as told before",
+    {"type": "string"},
 )
+POLL["openapi_extensions"] = _query(wire.PollQuery, _PREFER)
 WORK = _call({200: wire.WorkAnswer}, 400, 404, 422, 429, 503, 507, body=wire.WorkRequest)
 EVENTS = _call(
     {200: answered("Records, as server-sent events", wire.SSE, {"type": "string"})}, 404, 422

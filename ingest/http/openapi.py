@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from lakequeue import wire
 from lakequeue.wire import cloud_events
-from serving.openapi_document import problems
+from serving.openapi_document import header, problems
 
 DESCRIPTION = (
     "Topics, and records into them. A 200 to a produce call means that every record is durable. "
@@ -84,21 +84,13 @@ _QUERY = [
     for name, schema in _schema(model)["properties"].items()
     if name != "consumed"
 ]
-_ENCODING = {
-    "name": "Content-Encoding",
-    "in": "header",
-    "required": False,
-    "description": "How the body is compressed",
-    "schema": {"enum": ["gzip", "zstd"]},
-}
-_PREFER = {
-    "name": "Prefer",
-    "in": "header",
-    "required": False,
-    "description": "return=minimal: where there is no more to say of any record, the answer has "
-    "only the partitions",
-    "schema": {"type": "string"},
-}
+_ENCODING = header("Content-Encoding", "How the body is compressed", {"enum": ["gzip", "zstd"]})
+_PREFER = header(
+    "Prefer",
+    "return=minimal: where there is no more to say of any record, the answer has only the "
+    "partitions",
+    {"type": "string"},
+)
 
 DESCRIBE: dict[str, Any] = {"responses": {200: wire.TopicDescription, **problems(404)}}
 CREATE: dict[str, Any] = {
