@@ -18,8 +18,6 @@ from tests.support.kinds import one_now
 from tests.support.runs.erase_process import run_erase
 from tests.support.runs.maintenance_process import run_compaction
 
-PROJECT = Path(__file__).resolve().parents[3]
-
 
 @pytest.mark.parametrize(
     "crash",

@@ -20,7 +20,6 @@ from tests.support.kinds import one_now
 from tests.support.runs.fold_process import Folder
 
 BASE = 1_700_000_000_000_000
-PROJECT = Path(__file__).resolve().parents[3]
 STEPS = [step for step in Step if step.startswith("fold.")]
 
 

@@ -17,8 +17,6 @@ from queue_tables.shards.shards import ShardWriter, is_sealed, seal_shard, shard
 from tests.support.data.rows import inbox_rows
 from tests.support.forking.forked import run
 
-HERE = Path(__file__).parents[3]
-
 
 @pytest.mark.parametrize("step", [Step.SEAL_COMMITTED])
 def test_killed_at_a_step_the_owner_is_shut_out_and_the_next_to_seal_adds_nothing(

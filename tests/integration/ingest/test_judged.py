@@ -24,7 +24,6 @@ from tests.support.services.ingest_service import IngestService, inbox_rows
 from tests.support.services.order_thread import ordering
 
 pytestmark = pytest.mark.timeout(400)
-PROJECT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")

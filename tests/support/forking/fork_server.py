@@ -11,7 +11,7 @@ forked twice: its parent is then the process of the tests, which waits for it as
 
 from __future__ import annotations
 
-import gc
+import functools
 import importlib
 import importlib.util
 import json
@@ -21,12 +21,10 @@ import signal
 import socket
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 from lakequeue.processes.quick_start import importing
 
 MOST_BYTES = 1 << 20
-_PREPARED: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,7 @@ def serve(link: socket.socket) -> Asked | None:
         if not message:
             return None
         asked = Asked(**json.loads(message), descriptors=descriptors)
-        with importing():
-            _prepare(asked.module)
+        _prepare(asked.module)
         node = _fork(link)
         if node is None:
             return asked
@@ -58,15 +55,16 @@ def serve(link: socket.socket) -> Asked | None:
         link.send(str(node).encode())
 
 
+@functools.cache
 def _prepare(module: str) -> None:
     """Import what it consists of. Itself it runs anew, as the program."""
-    spec = importlib.util.find_spec(module)
-    if spec is not None and spec.submodule_search_locations:
-        importlib.import_module(f"{module}.server")
-    elif module not in _PREPARED:
-        importlib.import_module(module)
-        del sys.modules[module]
-        _PREPARED.add(module)
+    with importing():
+        spec = importlib.util.find_spec(module)
+        if spec is not None and spec.submodule_search_locations:
+            importlib.import_module(f"{module}.server")
+        else:
+            importlib.import_module(module)
+            del sys.modules[module]
 
 
 def _fork(link: socket.socket) -> int | None:
@@ -78,7 +76,7 @@ def _fork(link: socket.socket) -> int | None:
         node = os.fork()
         if node:
             os.write(tell, str(node).encode())
-            os._exit(0)  # the node ends no sooner than `part` is closed everywhere else
+            os._exit(0)  # which closes the last `part`: the node waits for that
         for each in (told, tell, part):
             os.close(each)
         link.close()
@@ -111,8 +109,7 @@ def main() -> None:
     """Serve over the descriptor that is given."""
     # Ctrl-C reaches all processes of a terminal; this one goes when the tests go.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.freeze()
-    asked: Any = serve(socket.socket(fileno=int(sys.argv[1])))
+    asked = serve(socket.socket(fileno=int(sys.argv[1])))
     if asked is not None:
         become(asked)
 

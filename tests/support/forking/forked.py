@@ -30,6 +30,8 @@ _READ_AT_START = (
     *("LC_", "LANG", "TZ", "SSL_", "OPENSSL_"),
 )
 """How variables begin that count when a process starts, or when a library is loaded."""
+_AT_START = dict(os.environ)
+"""What the fork server has, whatever a test sets here by the time it starts."""
 
 
 class _ForkServer:
@@ -45,6 +47,7 @@ class _ForkServer:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.forking.fork_server", str(theirs.fileno())],
                 cwd=REPOSITORY,
+                env=_AT_START,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -94,8 +97,8 @@ def _is_plain(command: Any, environment: Mapping[str, str]) -> bool:
     """Whether a fork would be the same: our Python, `-m`, and nothing new to read at a start."""
     if list(command[:2]) != [sys.executable, "-m"] or not sys.platform.startswith("linux"):
         return False
-    names = {n for n in environment.keys() | os.environ.keys() if n.startswith(_READ_AT_START)}
-    return all(environment.get(name) == os.environ.get(name) for name in names)
+    names = {n for n in environment.keys() | _AT_START.keys() if n.startswith(_READ_AT_START)}
+    return all(environment.get(name) == _AT_START.get(name) for name in names)
 
 
 def run(command: Sequence[str]) -> int:
