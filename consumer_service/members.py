@@ -11,16 +11,16 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
-import orjson
 import structlog
 
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady
 from lakequeue.records import TopicId
 from lakequeue.wire import JoinRequest
+from queue_access.rights import Kind, Right, Rights
 from queue_rules.groups.member_names import member_id_of
 from queue_rules.groups.member_states import (
     Cause,
@@ -96,13 +96,11 @@ class Told:
         self._digest = b""
         """Of the rows, which a member may have thousands of."""
 
-    def knows(self, after: int | None, number: int, rows: list[dict[str, Any]]) -> bool:
-        """Whether the answer `number` may leave out `rows`; if not, that is what tells them.
+    def knows(self, after: int | None, number: int, digest: bytes) -> bool:
+        """Whether the answer `number` may leave out the rows of that digest; if not, it tells them.
 
-        `after` is None if it has to tell them. No digest is made then: who asks for little later is
-        told all of them once more.
+        `after` is None if it has to tell them.
         """
-        digest = b"" if after is None else blake2b(orjson.dumps(rows), digest_size=16).digest()
         with self._lock:
             if after is not None and 0 < self._number <= after and digest == self._digest:
                 return True
@@ -139,6 +137,13 @@ class Member:
     told: Told = field(default_factory=Told)
     turn: int = 0
     """Rotates over the partitions, so that a busy one does not starve the others."""
+    allowed: Rights | None = None
+    """Of the last caller who was found to have what it `needs`."""
+
+    @cached_property
+    def needs(self) -> tuple[tuple[Right, Kind, str], ...]:
+        """What its caller must be allowed."""
+        return tuple((Right.CONSUME, Kind.TOPIC, topic) for topic in self.request.topics)
 
     @contextmanager
     def polling(self) -> Iterator[None]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from consumer_service.ownership.owned_partition import OwnedPartition
-from consumer_service.ownership.partition_states import PartitionState
 from queue_rules.groups.group_config import GroupConfig
 from queue_tables.groups.backlog import open_by_stage
 from queue_tables.groups.facts import GroupState
@@ -28,19 +26,3 @@ def open_counts(state: GroupState, owned: OwnedPartition | None) -> dict[str, An
         if refused is not None:
             counts |= {"dying_because": refused.why, "dying_since": refused.since}
     return counts
-
-
-def assigned(some: Iterable[OwnedPartition]) -> list[dict[str, Any]]:
-    """What somebody has, with its epoch, or is about to have: rows of `Assigned`."""
-    return [
-        {
-            "topic": owned.topic,
-            "partition": owned.key.partition,
-            "epoch": owned.epoch if delivers else None,
-            "generation": owned.generation,
-            "start": owned.start if delivers else None,
-        }
-        for owned in some
-        if owned.state is not PartitionState.RELEASING
-        for delivers in (owned.delivers,)
-    ]

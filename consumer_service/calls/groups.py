@@ -9,9 +9,10 @@ from typing import Any
 
 import orjson
 
-from consumer_service.calls.descriptions import assigned, open_counts, shown
+from consumer_service.calls.descriptions import open_counts, shown
 from consumer_service.members import Member
 from consumer_service.node import Node
+from consumer_service.ownership.member_partitions import AssignmentRows
 from consumer_service.polls.served import Settling
 from coordination.groups import leases, membership
 from coordination.groups.controller import read_assignment
@@ -241,12 +242,12 @@ class Groups:
 
     def assignment(self, member: Member) -> list[Assigned]:
         """What the member (queue groups: its node) has, with its epoch, or is about to have."""
-        return [Assigned(**row) for row in self.assigned(member)]
+        return [Assigned(**row) for row in self.assigned(member).rows]
 
-    def assigned(self, member: Member) -> list[dict[str, Any]]:
+    def assigned(self, member: Member) -> AssignmentRows:
         """The same as it leaves."""
         holder = self._node.mode_of(member).holder(member.member_id)
-        return assigned(self._node.owned_partitions.of_member(member.group, holder))
+        return self._node.owned_partitions.told(member.group, holder)
 
     def acks(self, group: str, member_id: str, request: AckRequest) -> Settling:
         """Make acks and positions durable; see `Acks.commit` for the errors."""
@@ -263,7 +264,7 @@ class Groups:
 
     def check_topics(self, member: Member) -> None:
         """Raise `UnknownTopic` if every topic of a member without partitions was deleted."""
-        if member.active and not self.assigned(member):
+        if member.active and not self.assigned(member).rows:
             self._node.topics.refresh()
             check_some_exist(member.request.topics, self._node.topics.list())
 

@@ -61,16 +61,16 @@ def polled(
     if not member.active and not delivered.records:
         node.members.get(member.group, member.member_id)
     told = groups.assigned(member)
-    if not (delivered.records or told):
+    if not (delivered.records or told.rows):
         yield BLOCKS
         groups.check_topics(member)
-    delivered.keep_only({(a["topic"], a["partition"]): a["epoch"] for a in told})
+    delivered.keep_only(told.epochs)
     after = query.after if minimal else None
     # As CloudEvents records leave alone, and tell nothing.
-    known = not events and member.told.knows(after, delivered.number, told)
+    known = not events and member.told.knows(after, delivered.number, told.digest)
     beside: dict[str, object] = {
         "poll": delivered.number,
-        "assignment": None if known else told,
+        "assignment": None if known else told.rows,
         "assignment_version": node.reconciler.assignment_version(member.group),
     }
     if brought is not None:

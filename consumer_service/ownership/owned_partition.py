@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, Final
 
 import pyarrow as pa
 import structlog
 
+from consumer_service.ownership.member_partitions import AssignmentRows, MemberPartitions
 from consumer_service.ownership.partition_states import Cause, PartitionState, advance
 from coordination.groups.leases import Lease
 from lakequeue.clock import boot_seconds
@@ -20,6 +23,9 @@ from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import Key
 
 log = structlog.get_logger()
+
+_TOLD: Final = frozenset({"state", "lease", "void", "superseded_by", "generation", "start"})
+"""What `OwnedPartition.row` is made of."""
 
 
 @dataclass(eq=False)
@@ -71,15 +77,52 @@ class OwnedPartition:
     settled: threading.Condition = field(init=False)
     where: TopicPartition = field(init=False)
     """The partition, apart from the group."""
+    order: tuple[str, int] = field(init=False)
+    """Its place among those of its group."""
     fetching: threading.Lock = field(default_factory=threading.Lock)
     rows: pa.Table | None = None
     """Rows read ahead from the files, from the cursor on: see `read_ahead`."""
     outdated: bool = False
     """Rows may have been erased or changed since these were read."""
+    among: MemberPartitions[OwnedPartition] | None = None
+    """All of its member, while it is one of them."""
 
     def __post_init__(self) -> None:
         self.settled = threading.Condition(self.lock)
         self.where = TopicPartition(self.key.topic_id, self.key.partition)
+        self.order = (self.topic, self.key.partition)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Whoever changes it need not think of those that remember something of it."""
+        super().__setattr__(name, value)
+        if name == "cursor":
+            self.look_again()
+        elif name in _TOLD and self.among is not None:
+            self.among.changed()
+
+    def look_again(self) -> None:
+        """Its next poll has to look at it: a record has come, or the cursor has gone back."""
+        if self.among is not None:
+            self.among.mark(self)
+
+    def rewind(self, delivered: int) -> None:
+        """Have the next poll start at `delivered` again. Call with `fetching` and `lock` held."""
+        self.cursor.rewind(delivered)
+        self.rows = None
+        self.look_again()
+
+    def row(self) -> dict[str, Any] | None:
+        """What its member is told of it: a row of `Assigned`. None: nothing any more."""
+        if self.state is PartitionState.RELEASING:
+            return None
+        delivers = self.delivers
+        return {
+            "topic": self.topic,
+            "partition": self.key.partition,
+            "epoch": self.epoch if delivers else None,
+            "generation": self.generation,
+            "start": self.start if delivers else None,
+        }
 
     def read_ahead(self) -> pa.Table | None:
         """`rows`, unless they are outdated. Call with `fetching` held, before a read."""
@@ -152,6 +195,7 @@ class OwnedPartitions:
         self._of_group: dict[str, list[OwnedPartition]] = {}
         """Group → its partitions in their order; a list is replaced and never changed, so that each
         poll can take it as it is."""
+        self._of_member: dict[tuple[str, str], MemberPartitions[OwnedPartition]] = {}
         self._at: dict[TopicId, dict[TopicPartition, list[OwnedPartition]]] = {}
         """Topic → partition → who has it, of all groups; a list as above."""
         self.moved: Callable[[Cause], None] = lambda _: None
@@ -168,7 +212,20 @@ class OwnedPartitions:
 
     def of_member(self, group: str, member: str) -> list[OwnedPartition]:
         """The partitions that a member has or is about to have, in a steady order."""
-        return [owned for owned in self.of_group(group) if owned.member == member]
+        mine = self._of_member.get((group, member))
+        return [] if mine is None else mine.all
+
+    def told(self, group: str, member: str) -> AssignmentRows:
+        """What a member is told that it has."""
+        mine = self._of_member.get((group, member))
+        return AssignmentRows([]) if mine is None else mine.told()
+
+    def look(
+        self, group: str, member: str, has_something: Callable[[OwnedPartition], bool], now: float
+    ) -> list[OwnedPartition]:
+        """Those of a member that have something, see `MemberPartitions.look`."""
+        mine = self._of_member.get((group, member))
+        return [] if mine is None else mine.look(has_something, now)
 
     def of_group(self, group: str) -> list[OwnedPartition]:
         """The partitions of a group, in a steady order."""
@@ -199,8 +256,11 @@ class OwnedPartitions:
     def add(self, owned: OwnedPartition) -> None:
         """Remember a partition that was just assigned."""
         with self._lock:
+            if (replaced := self._held.get(owned.key)) is not None:
+                self._leave_member(replaced)
             self._held[owned.key] = owned
             self._arrange(owned.key, owned)
+            self._of_member.setdefault(_member_of(owned), MemberPartitions()).add(owned)
             places = self._at.setdefault(owned.key.topic_id, {})
             places[owned.where] = [*_others(places, owned), owned]
         owned.moved = lambda cause: self.moved(cause)
@@ -213,6 +273,7 @@ class OwnedPartitions:
                     del self._held[owned.key]
                     self._arrange(owned.key)
                     self._leave(owned)
+                    self._leave_member(owned)
 
     def _leave(self, owned: OwnedPartition) -> None:
         places = self._at[owned.key.topic_id]
@@ -222,14 +283,24 @@ class OwnedPartitions:
         if not places:
             del self._at[owned.key.topic_id]
 
+    def _leave_member(self, owned: OwnedPartition) -> None:
+        mine = self._of_member[_member_of(owned)]
+        mine.remove(owned)
+        if not mine.all:
+            del self._of_member[_member_of(owned)]
+
     def _arrange(self, key: Key, *new: OwnedPartition) -> None:
         """Have `new` at the place of `key`, or nothing."""
         rest = [owned for owned in self._of_group.get(key.group, []) if owned.key != key]
-        found = sorted([*rest, *new], key=lambda h: (h.topic, h.key.partition))
+        found = sorted([*rest, *new], key=attrgetter("order"))
         if found:
             self._of_group[key.group] = found
         else:
             self._of_group.pop(key.group, None)
+
+
+def _member_of(owned: OwnedPartition) -> tuple[str, str]:
+    return owned.key.group, owned.member
 
 
 def _others(

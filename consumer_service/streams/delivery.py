@@ -21,6 +21,7 @@ from consumer_service.reading.runs import not_expired, prefix_within
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable, ignore
 from consumer_service.streams.poll_result import StreamPollResult
+from consumer_service.streams.readiness import Readiness
 from consumer_service.streams.shares import COLUMNS_FROM, Share, in_turn, is_much, share_of
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange, UndecodableRecord
@@ -30,9 +31,6 @@ from queue_rules.predicates.of_group import predicate_in
 from queue_rules.queues.undecodable_policy import policy_in
 from queue_tables.log.record_bytes import bytes_of
 from serving.front.parking import BLOCKS, Steps
-
-AT_HAND_BYTES = 256 << 10
-"""An event loop makes answers up to this by itself; a thread makes larger ones."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -58,7 +56,7 @@ class Delivery:
         on_undecodable: OnUndecodable = ignore,
     ) -> None:
         self._tailer = tailer
-        self._owned_partitions = owned_partitions
+        self._readiness = Readiness(tailer, owned_partitions)
         self._max_poll_bytes = max_poll_bytes
         self._on_passed = on_passed
         """Called when offsets were skipped: expired, a gap, or not what a predicate takes."""
@@ -89,7 +87,7 @@ class Delivery:
         self, member: Member, max_records: int, number: int, form: Form | None
     ) -> Steps[StreamPollResult | None]:
         """What there is now; None when a newer poll than this numbered one has begun."""
-        ready = self._at_hand(member) if number else None
+        ready = self._readiness.at_hand(member) if number else None
         if ready is None:
             yield BLOCKS
         if not number:
@@ -108,28 +106,6 @@ class Delivery:
         finally:
             member.polls.lock.release()
 
-    def _at_hand(self, member: Member) -> list[OwnedPartition] | None:
-        """What is ready, if a look at it waits for nothing, and makes a small answer.
-
-        Then an event loop may do it.
-        """
-        size, ready = 0, []
-        for owned in self._owned_partitions.of_member(member.group, member.member_id):
-            end, cursor = self._tailer.known_end(owned.where), owned.cursor
-            if end is None or predicate_in(owned.options) is not None:
-                return None
-            if cursor.delivered < end:
-                if owned.fetching.locked() or owned.rows is not None:
-                    return None
-                ahead = self._tailer.at_hand(owned.where, cursor.delivered, AT_HAND_BYTES)
-                if ahead is None:
-                    return None
-                size += ahead
-                ready.append(owned)
-            elif cursor.passes:
-                ready.append(owned)
-        return ready if size <= AT_HAND_BYTES else None
-
     def _gather(
         self,
         member: Member,
@@ -140,9 +116,7 @@ class Delivery:
         """What there is; `ready`: what was ready a moment ago. Who is woken since looks again."""
         delivered = StreamPollResult()
         if ready is None:
-            # Of a thousand partitions mostly few have something new.
-            mine = self._owned_partitions.of_member(member.group, member.member_id)
-            ready = [owned for owned in mine if self._is_ready(owned)]
+            ready = self._readiness.ready(member)
         if not ready:
             return delivered
         member.turn += 1
@@ -201,14 +175,6 @@ class Delivery:
     def _waiting(self, owned: OwnedPartition) -> int:
         """Records that are not delivered yet."""
         return max(0, self._tailer.end(owned.where) - owned.cursor.delivered)
-
-    def _is_ready(self, owned: OwnedPartition) -> bool:
-        """Whether a look may find something, or has something to move."""
-        return (
-            owned.cursor.delivered < self._tailer.end(owned.where)
-            or owned.cursor.passes
-            or predicate_in(owned.options) is not None
-        )
 
     def _take(self, owned: OwnedPartition, member: Member, share: Share) -> _Taken | None:
         """Move the cursor over the next rows of a partition, if it may be delivered now."""

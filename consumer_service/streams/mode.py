@@ -63,6 +63,8 @@ class Streams:
 
     def grown(self, some: Sequence[OwnedPartition]) -> None:
         """Their members may wait for records."""
+        for owned in some:
+            owned.look_again()
         self._members.wake({owned.member for owned in some})
 
     def visibility_ms(self, _options: Mapping[str, Any]) -> int | None:
@@ -105,8 +107,7 @@ class Streams:
                     key = owned.key
                     if (key.topic_id, key.partition, owned.epoch) == (topic_id, partition, epoch):
                         after = offset + 1
-                owned.cursor.rewind(after)
-                owned.rows = None
+                owned.rewind(after)
 
     def events_leave(self, _member: Member, _delivered: Answered) -> None:
         """The cursors know."""

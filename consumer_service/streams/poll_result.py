@@ -55,5 +55,4 @@ class StreamPollResult:
         for owned, epoch, position in self.before:
             with owned.fetching, owned.lock:
                 if owned.epoch == epoch:
-                    owned.cursor.rewind(position)
-                    owned.rows = None
+                    owned.rewind(position)

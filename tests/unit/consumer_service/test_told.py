@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from consumer_service.members import Told
+from consumer_service.ownership.member_partitions import AssignmentRows
 
-BEFORE: list[dict[str, Any]] = [{"topic": "orders", "partition": 0, "epoch": None}]
-NOW: list[dict[str, Any]] = [{"topic": "orders", "partition": 0, "epoch": 4}]
+BEFORE = AssignmentRows([{"topic": "orders", "partition": 0, "epoch": None}]).digest
+NOW = AssignmentRows([{"topic": "orders", "partition": 0, "epoch": 4}]).digest
+AGAIN = AssignmentRows([{"topic": "orders", "partition": 0, "epoch": 4}]).digest
 
 
 def test_what_an_answer_that_arrived_has_told_is_known() -> None:
     told = Told()
     assert not told.knows(0, 1, NOW)
     assert told.knows(1, 2, NOW)
-    assert told.knows(2, 3, list(map(dict, NOW)))
+    assert told.knows(2, 3, AGAIN)
 
 
 def test_what_was_told_in_an_answer_that_got_lost_is_told_again() -> None:

@@ -119,6 +119,7 @@ class Stream:
         self.owned.lease = cast("Any", lease)
         tailer = SimpleNamespace(
             end=lambda _: 6,
+            known_end=lambda _: 6,
             cut=lambda *_: None,
             read=lambda _where, at, _rows, _bytes: log_rows(at, 6),
         )
@@ -170,7 +171,9 @@ def test_groups_share_the_records_of_memory_and_each_has_its_own_receipts() -> N
     segments = Segments(1 << 20)
     where = TopicPartition(TopicId("t"), Partition(0))
     segments.append(log_rows(0, 4), runs_of(log_rows(0, 4)))
-    tailer = SimpleNamespace(end=lambda _: 4, cut=segments.cut)  # it never reads for itself
+    tailer = SimpleNamespace(
+        end=lambda _: 4, known_end=lambda _: 4, cut=segments.cut
+    )  # it never reads for itself
     answers = []
     for epoch in (1, 2):
         one = owned(0)
@@ -236,7 +239,7 @@ def test_what_may_block_or_takes_long_is_for_a_thread(
         case "files":
             place.segments.clear()
         case "large":
-            monkeypatch.setattr("consumer_service.streams.delivery.AT_HAND_BYTES", 1)
+            monkeypatch.setattr("consumer_service.streams.readiness.AT_HAND_BYTES", 1)
         case "ahead":
             place.owned.rows = log_rows(0, 4)
         case "predicate":
@@ -260,7 +263,9 @@ def test_a_record_that_is_over_is_not_shared() -> None:
     segments.append(rows, runs_of(rows))
     one = owned(0)
     one.lease = cast("Any", SimpleNamespace(epoch=1, trusted=lambda: True))
-    tailer = SimpleNamespace(end=lambda _: 3, cut=segments.cut, read=segments.read)
+    tailer = SimpleNamespace(
+        end=lambda _: 3, known_end=lambda _: 3, cut=segments.cut, read=segments.read
+    )
     partitions = OwnedPartitions()
     partitions.add(one)
     made = Delivery(cast("Any", tailer), partitions, 1 << 20, lambda _: None)
@@ -279,7 +284,7 @@ def test_what_was_read_ahead_does_not_leave_once_it_may_have_been_erased() -> No
 
     partitions = OwnedPartitions()
     partitions.add(one)
-    tailer = SimpleNamespace(end=lambda _: 6, cut=lambda *_: None, read=read)
+    tailer = SimpleNamespace(end=lambda _: 6, known_end=lambda _: 6, cut=lambda *_: None, read=read)
     polls = Delivery(cast("Any", tailer), partitions, 1 << 20, lambda _: None)
 
     def poll() -> list[int]:

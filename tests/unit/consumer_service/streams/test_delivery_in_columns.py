@@ -34,6 +34,7 @@ class Many:
             owned_partitions.add(part)
         tailer = SimpleNamespace(
             end=lambda _: count,
+            known_end=lambda _: count,
             cut=lambda *_: None,
             read=lambda where, at, _rows, _bytes: rows_in(
                 int(where.partition), at, count, odd=odd == where.partition
