@@ -201,7 +201,8 @@ class Doors:
         name: str,
         also: Iterable[tuple[Right, Kind, str]] = (),
     ) -> LakequeueError | None:
-        """Why a call that has waited may not go on; None: it may. `also`: what else it needs.
+        """Why a call that has waited may not go on; None: it may. `also`: what else it needs, and
+        `caller` was allowed.
 
         For the middle of a poll: a key may have been revoked, a right taken away meanwhile.
         """
@@ -222,7 +223,8 @@ class Doors:
         now = Caller(caller.principal, registry.rights_of(caller.principal, caller.groups))
         try:
             check(now, call, name)
-            for right, kind, other in also:
+            # Rights are replaced and never changed: the same have been judged when it was let in.
+            for right, kind, other in also if now.rights is not caller.rights else ():
                 now.must(right, kind, other)
         except Forbidden as error:
             return error

@@ -21,7 +21,6 @@ from lakequeue import wire
 from lakequeue.tracing import spans
 from lakequeue.wire.cloud_events import BATCH, wants
 from lakequeue.wire.parsing import valid
-from queue_access.rights import Kind, Right
 from serving.front.call import Call
 from serving.front.mailbox import Rush
 from serving.front.messages import Header, Request
@@ -132,14 +131,25 @@ class Native:
             return None
         if member.request.mode != "queue" and member.request.delivery == "at_most_once":
             return None
-        for topic in member.request.topics:  # its rights may have changed since it joined
-            request.caller.must(Right.CONSUME, Kind.TOPIC, topic)
-            request.also.append((Right.CONSUME, Kind.TOPIC, topic))
+        may_consume(request, member)
         return member
 
     def _is_queue(self, group: str) -> bool:
         owned = self._node.owned_partitions.of_group(group)
         return bool(owned) and owned[0].mode == "queue"
+
+
+def may_consume(request: Request, member: Member) -> None:
+    """Raise `Forbidden` unless the caller may consume the member's topics now.
+
+    Their rights may have changed since it joined. A member may have thousands of topics, so the
+    same rights are judged once: they are replaced if they change.
+    """
+    if member.allowed is not request.caller.rights:
+        for need in member.needs:
+            request.caller.must(*need)
+        member.allowed = request.caller.rights
+    request.also.extend(member.needs)
 
 
 def _is_plain(request: Request) -> bool:

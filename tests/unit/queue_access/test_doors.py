@@ -247,6 +247,20 @@ def test_a_poll_ends_when_its_key_or_its_right_is_gone() -> None:
     assert isinstance(why_not(here, key, Registry([ON, entry_of_key(known)])), Forbidden)
 
 
+def test_a_poll_ends_when_a_right_over_one_of_its_topics_is_gone() -> None:
+    grants = [checked_grant("consume", *over) for over in (("group", "billing"), ("topic", "mail"))]
+    here, key = doors("consumer", *grants)
+    known = entry_of_key(next(iter(here.registry.keys.values())))
+    also = [(Right.CONSUME, Kind.TOPIC, "mail")]
+    caller, call, name = here.admit("GET", "/v1/groups/billing/members/m/records", key)
+    caller.must(*also[0])
+    assert here.still(caller, call, name, also) is None
+    here.registry = Registry([ON, known, *(entry_of_grant("ada", one) for one in grants)])
+    assert here.still(caller, call, name, also) is None, "other rights that allow the same"
+    here.registry = Registry([ON, known, entry_of_grant("ada", grants[0])])
+    assert isinstance(here.still(caller, call, name, also), Forbidden)
+
+
 def test_a_poll_of_nobody_ends_when_authentication_is_switched_on() -> None:
     here = Doors(Calls(CALLS["consumer"]), lambda: NOW_S)
     assert isinstance(why_not(here, "", Registry([ON])), Unauthenticated)
