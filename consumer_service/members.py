@@ -130,6 +130,8 @@ class Member:
     """topic_id → partitions below this one start at latest if nothing was ever committed."""
     state: MemberState = MemberState.JOINING
     wake: Wake = field(default_factory=Wake)
+    quiet: threading.Event = field(default_factory=threading.Event)
+    """Set while none of its polls is served."""
     gone: threading.Event = field(default_factory=threading.Event)
     """Set once nothing is left of it, here and in ZooKeeper."""
     parking: threading.Lock = field(default_factory=threading.Lock)
@@ -145,16 +147,22 @@ class Member:
         """What its caller must be allowed."""
         return tuple((Right.CONSUME, Kind.TOPIC, topic) for topic in self.request.topics)
 
+    def __post_init__(self) -> None:
+        self.quiet.set()
+
     @contextmanager
     def polling(self) -> Iterator[None]:
         """While one of its polls waits, the member is alive."""
         with self.parking:
             self.liveness.polls += 1
+            self.quiet.clear()
         try:
             yield
         finally:
             with self.parking:
                 self.liveness.polls -= 1
+                if not self.liveness.polls:
+                    self.quiet.set()
 
     @property
     def active(self) -> bool:

@@ -88,8 +88,10 @@ class _Group:
         for attempt, count in Counter(e.deliver_count for e in receives).items():
             if count > 1:
                 self._verdict.add(Anomaly.REPEATED_ATTEMPT, f"{place}, {attempt} {count} times")
-            if self._asked.max_attempts and attempt > self._asked.max_attempts:
-                self._verdict.add(Anomaly.OVER_ATTEMPTS, f"{place}, {attempt}")
+        # Those that nobody got do not count, whatever number they have used up.
+        most, got = self._asked.max_attempts, {e.deliver_count for e in receives}
+        if most and len(got) > most:
+            self._verdict.add(Anomaly.OVER_ATTEMPTS, f"{place}, {sorted(got)} of {most}")
         for e in receives:
             asked = self._polled.get((e.proc, e.poll), e.t_ns)
             higher = [o for o in receives if o.t_ns < asked and o.deliver_count > e.deliver_count]

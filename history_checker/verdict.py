@@ -98,7 +98,7 @@ class Anomaly(StrEnum):
     FALLING_ATTEMPT = "falling-attempt"
     """A lower attempt received by a poll that was invoked after a higher one had been received."""
     OVER_ATTEMPTS = "over-attempts"
-    """An attempt above `max_attempts`."""
+    """More attempts than `max_attempts`."""
     ACKED_AND_DEAD = "acked-and-dead"
     """An ack answered `ok`, and in the dead-letter topic."""
     DEAD_TWICE = "dead-twice"

@@ -14,7 +14,7 @@ from typing import Any
 from lakequeue.errors import GroupActive, UnknownGroup
 from lakequeue.records import Partition, TopicId, checked_name
 from lakequeue.settings import ConsumerSettings
-from lakequeue.wire import MAX_IN_FLIGHT, Assigned, JoinAnswer, JoinRequest
+from lakequeue.wire import MAX_IN_FLIGHT, Assigned, JoinAnswer, JoinRequest, QueueReceipt
 from memory_queue.log import Log
 from memory_queue.topics import Topics
 from queue_rules.groups.assignor import Assignment, Target, assign
@@ -70,6 +70,8 @@ class ModelMember:
     polls: int = 0
     told: int = -1
     """Version of the assignment that it was told last."""
+    last: list[QueueReceipt] = field(default_factory=list)
+    """Queue groups: what the answer to its last poll had."""
 
 
 @dataclass(eq=False)
@@ -184,9 +186,19 @@ class Groups:
             raise unknown_member(name, member_id, self._gone.get(member_id))
         return group, group.members[member_id]
 
-    def leave(self, name: str, member_id: str, cause: Cause = Cause.LEFT) -> None:
-        """The member goes; its partitions and records are given to others. `UnknownMember`."""
-        group, _ = self.member(name, member_id)
+    def leave(
+        self, name: str, member_id: str, cause: Cause = Cause.LEFT, after: int | None = None
+    ) -> None:
+        """The member goes; its partitions and records are given to others. `UnknownMember`.
+
+        It has got no answer later than `after`: what they had, nobody has looked at.
+        """
+        group, member = self.member(name, member_id)
+        for receipt in member.last if after is not None and after < member.polls else ():
+            key = Key(name, TopicId(receipt.topic_id), Partition(receipt.partition))
+            owned = group.owned.get(key)
+            if owned is not None and owned.queue is not None:
+                owned.queue.give_back([(receipt.offset, receipt.attempt)])
         del group.members[member_id]
         group.waiting.discard(member_id)
         self._gone[member_id] = cause

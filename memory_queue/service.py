@@ -314,8 +314,9 @@ class Service:
         request = valid(wire.JoinRequest, _object(call.body))
         return 201, self._groups.join(name, request, call.host)
 
-    def _leave(self, _call: Call, name: str, member_id: str) -> tuple[int, Any]:
-        self._groups.leave(name, member_id)
+    def _leave(self, call: Call, name: str, member_id: str) -> tuple[int, Any]:
+        query = valid(wire.LeaveQuery, call.query, texts=True)
+        self._groups.leave(name, member_id, after=query.after)
         return 204, None
 
     def _heartbeat(self, _call: Call, name: str, member_id: str) -> tuple[int, Any]:
@@ -343,6 +344,8 @@ class Service:
         group.waiting.discard(member_id)
         member.polls += 1
         member.told = group.version
+        if group.is_queue:
+            member.last = [wire.parse_queue_receipt(one["receipt"]) for one in records]
         return 200, {
             "records": records,
             "poll": member.polls,

@@ -100,7 +100,7 @@ def _members(app: OpenAPI, node: Node, groups: Groups) -> None:
 
     @app.delete("/v1/groups/<group>/members/<member>", summary="Leave a group", **openapi.LEAVE)
     def leave(path: MemberPath) -> Response:
-        groups.leave(path.group, path.member)
+        groups.leave(path.group, path.member, query_parameters(wire.LeaveQuery).after)
         return Response(status=204)
 
     @app.post("/v1/groups/<group>/members/<member>/heartbeat", summary="Stay", **openapi.HEARTBEAT)

@@ -45,7 +45,8 @@ def _query(shape: type[BaseModel], *headers: dict[str, Any]) -> dict[str, Any]:
 
 
 JOIN = _call({201: wire.JoinAnswer}, 400, 404, 415, 422, 503, body=wire.JoinRequest)
-LEAVE = _call({204: None}, 404)
+LEAVE = _call({204: None}, 404, 422)
+LEAVE["openapi_extensions"] = _query(wire.LeaveQuery)
 HEARTBEAT = _call({200: wire.HeartbeatAnswer}, 404)
 POLL = _call({200: wire.PollAnswer}, 404, 422, 503)
 _PREFER = header(

@@ -7,7 +7,9 @@ import structlog
 from consumer_service.ownership.journal import Journal
 from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.ownership.settlement import Settlement
+from lakequeue.clock import wall_micros
 from lakequeue.errors import LakequeueError
+from queue_rules.queues.attempts import returned_moves
 
 log = structlog.get_logger()
 
@@ -20,9 +22,13 @@ def flush_facts(owned: OwnedPartition, journal: Journal) -> None:
     """
     with Settlement(journal, [owned]) as settlement:
         lost = owned.void or owned.superseded_by or not owned.trusted()
-        if owned.queue is None or not owned.unflushed or lost:
+        if owned.queue is None or lost:
             return
-        moves, owned.unflushed = owned.unflushed, []
+        # Who takes it over has to know that these attempts do not count.
+        moves = owned.unflushed + returned_moves(owned.queue.back_unopened, wall_micros())
+        owned.unflushed = []
+        if not moves:
+            return
         try:
             settlement.submit_moves(owned, moves)
         except LakequeueError as e:

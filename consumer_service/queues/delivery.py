@@ -291,7 +291,7 @@ class QueueDelivery:
                 if once or (queue is not None and queue.is_newest(one))
             ]
             if owned.paused and not once and queue is not None:
-                # Paused while the commit was awaited: the attempt counts, and nobody gets it.
+                # Paused while the commit was awaited: nobody gets it.
                 queue.give_back((one.offset, one.attempt) for one in batch.deliver)
                 return
         some = [batch.deliver[place] for place in kept]

@@ -12,6 +12,7 @@ from consumer_service.polls.poll_batch import QueuePollResult
 from consumer_service.polls.sent_events import SentEvents
 from consumer_service.polls.served import Answered
 from consumer_service.polls.traces import settled
+from consumer_service.polls.waiting import turn_of
 from consumer_service.queues.acks import Change, QueueAcks
 from consumer_service.queues.brought import Brought
 from consumer_service.queues.delivery import QueueDelivery
@@ -84,8 +85,16 @@ class Queues:
         return policy_of(options, None).visibility_ms
 
     def ack(self, member: Member, request: AckRequest) -> Steps[SettleAnswer]:
-        """By receipts, whoever sends them."""
-        return self.settle(member.group, request)
+        """By receipts, whoever sends them.
+
+        Who gives back unopened hands out no more: a poll of his that waits would get the same.
+        """
+        if any(nack.unopened for nack in request.nacks):
+            yield from turn_of(member.polls.lock)
+            member.polls.begun += 1
+            member.polls.lock.release()
+            member.wake.set()
+        return (yield from self.settle(member.group, request))
 
     def settle(self, group: str, request: AckRequest) -> Steps[SettleAnswer]:
         """Acks, nacks and extensions; see `QueueAcks.settle` for the errors."""

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 from queue_rules.queues.delayed import DelayedRecord, DelayedRecords
 from queue_tables.groups.backlog import Counts
 from queue_tables.groups.facts import Kind
-from queue_tables.groups.record_states import NEVER, reason_with
+from queue_tables.groups.record_states import NEVER, reason_of_unopened, reason_with
 from queue_tables.groups.record_status import Status
 
 MOST_MOVES: Final = 10_000
@@ -53,6 +53,21 @@ class Attempt:
     """Why it was given back: what the last nack said, for people."""
     written: bool = False
     """Dying: the fact that says so is durable."""
+    unopened: int = 0
+    """Attempts up to this one that came back unopened: they do not count."""
+    opened: bool = True
+    """False: this one is among them, or nobody can say any more that it is."""
+
+    @property
+    def counted(self) -> int:
+        """Attempts that count against `max_attempts`."""
+        return self.attempt - self.unopened
+
+    def left_unopened(self) -> None:
+        """Nobody has looked at what was delivered. Said twice, it is as said once."""
+        if self.opened:
+            self.opened = False
+            self.unopened += 1
 
 
 class Move(NamedTuple):
@@ -112,7 +127,7 @@ def move_of(kind: Kind, one: Attempt) -> Move:
         one.key_hash,
         one.expires_at,
         one.member,
-        reason_with(one.reason, one.nack_reason),
+        reason_with(one.reason, one.nack_reason) or reason_of_unopened(one.unopened),
     )
 
 

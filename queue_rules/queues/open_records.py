@@ -35,6 +35,7 @@ from queue_tables.groups.record_states import (
     Stage,
     parted_reason,
     reason_with,
+    unopened_in,
 )
 from queue_tables.groups.record_status import Status
 
@@ -71,6 +72,8 @@ class OpenRecords:
         """Offsets that were looked at."""
         self._open: dict[int, Attempt] = {}
         self._delayed = DelayedRecords()
+        self._unopened: dict[int, int] = {}
+        """Of the delayed ones, by offset: attempts that do not count. Few have any."""
         self._keys = KeyOrder()
         self._in_flight = InFlight(self._open)
         self._returned: list[int] = []
@@ -79,15 +82,19 @@ class OpenRecords:
 
     def _load(self, states: RecordStates) -> None:
         self._delayed.push_open(states.open)
+        for row in states.open[states.open["reason"] != ""].tolist():
+            if row[2] == Stage.PARKED and (unopened := unopened_in(row[8])):
+                self._unopened[row[0]] = unopened
         for row in states.open[states.open["stage"] != Stage.PARKED].tolist():
             offset, attempt, stage, until, first_at, key, expires_at, member, reason = row
             one = Attempt(offset, attempt, until, first_at, key, expires_at, member)
-            one.reason, one.nack_reason = parted_reason(reason)
             self._open[offset] = one
             if stage == Stage.DYING:
+                one.reason, one.nack_reason = parted_reason(reason)
                 one.standing, one.written = Standing.DYING, True
                 self.dying[offset] = one
             else:
+                one.unopened = unopened_in(reason)
                 self._in_flight.hold(one)
         for key in states.open["key_hash"].tolist() if self.policy.key_order else ():
             self._keys.hold(key)
@@ -206,12 +213,28 @@ class OpenRecords:
         self._in_flight.let_all_go(acked)
         self._outcomes.acked(acked)
 
-    def nack(self, one: Attempt, now: int, delay_ms: int | None, random: Random) -> Move:
-        """The fact of a nack: delayed, or dying when no attempt is left. Then `finish_nack`."""
-        if one.attempt >= self.policy.max_attempts:
+    def nack(
+        self,
+        one: Attempt,
+        now: int,
+        delay_ms: int | None,
+        random: Random,
+        *,
+        unopened: bool = False,
+    ) -> Move:
+        """The fact of a nack: delayed, or dying when no attempt is left. Then `finish_nack`.
+
+        `unopened`: nobody has looked at it, so this attempt does not count, and no rest is needed.
+        """
+        if unopened:
+            one.left_unopened()
+            delay_ms = delay_ms or 0
+        if one.counted >= self.policy.max_attempts:
             reason = reason_with(MAX_ATTEMPTS, one.nack_reason)
             return move_of(Kind.DYING, one)._replace(until=now, reason=reason)
-        rest_ms = backoff_ms(self.policy, one.attempt, random) if delay_ms is None else delay_ms
+        rest_ms = (
+            backoff_ms(self.policy, max(1, one.counted), random) if delay_ms is None else delay_ms
+        )
         return move_of(Kind.PARKED, one)._replace(until=now + rest_ms * 1_000)
 
     def finish_nack(self, one: Attempt, move: Move) -> None:
@@ -223,6 +246,8 @@ class OpenRecords:
             self._die(one, MAX_ATTEMPTS, move.until)
             return
         self._outcomes.ended(one, Kind.PARKED)
+        if one.unopened:
+            self._unopened[one.offset] = one.unopened
         self._delayed.push(
             DelayedRecord(
                 move.until, one.offset, one.attempt, one.first_at, one.key_hash, one.expires_at

@@ -61,7 +61,9 @@ class QueuePartition(OpenRecords):
                 len(self._open) < open_records.MAX_OPEN
                 and (due := self._delayed.pop_due(now)) is not None
             ):
-                self._start(taken, now, member, attempt_of(due))
+                one = attempt_of(due)
+                one.unopened = self._unopened.pop(due.offset, 0)
+                self._start(taken, now, member, one)
             elif (freed := self._keys.pop_freed()) is not None:
                 self._first(taken, now, member, freed)
             else:
@@ -144,14 +146,16 @@ class QueuePartition(OpenRecords):
                 taken.moves.append(Move(Kind.EXPIRED, one.offset, one.attempt))
                 self._settle(one, Kind.EXPIRED)
             return
-        if one.attempt >= self.policy.max_attempts:
+        if one.counted >= self.policy.max_attempts:
             taken.moves.append(self._die(one, MAX_ATTEMPTS, now))
             return
         # A new object: whoever made the attempt before may still be waiting for its commit.
         until, first = now + self.policy.visibility_ms * 1_000, one.first_at or now
+        before = one.unopened
         one = Attempt(
             one.offset, one.attempt + 1, until, first, one.key_hash, one.expires_at, member
         )
+        one.unopened = before
         self._open[one.offset] = one
         self._in_flight.hold(one)
         taken.deliver.append(one)
@@ -164,11 +168,27 @@ class QueuePartition(OpenRecords):
     # -- giving back without a receipt ------------------------------------------------------------
 
     def give_back(self, attempts: Iterable[tuple[int, int]]) -> None:
-        """(offset, attempt): nobody got these deliveries, so they go to another at once."""
+        """(offset, attempt): nobody got these deliveries, so they go to another at once.
+
+        They do not count. Their numbers are used up: they may stand in the tables.
+        """
         for offset, attempt in attempts:
             one = self._open.get(offset)
-            if one is not None and one.attempt == attempt and one.standing is Standing.IN_FLIGHT:
+            if one is None or one.attempt != attempt:
+                continue
+            if one.standing is Standing.IN_FLIGHT:
                 self._return(one)
+            if one.standing is Standing.RETURNED:
+                one.left_unopened()
+
+    @property
+    def back_unopened(self) -> list[Attempt]:
+        """Those whose newest attempt came back unopened, and that nobody has got since."""
+        return [
+            one
+            for one in self._open.values()
+            if one.standing is Standing.RETURNED and one.unopened and not one.opened
+        ]
 
     def never_left(self, attempts: Iterable[Attempt]) -> None:
         """Nobody can have seen these deliveries: they do not count, their numbers are free."""
@@ -176,6 +196,8 @@ class QueuePartition(OpenRecords):
             if self.is_newest(one):
                 self._return(one)
                 one.attempt, one.deadline = one.attempt - 1, 0
+                # Of the attempt before, which it stands for now, all is said.
+                one.opened = False
 
     def member_gone(self, member: str) -> list[Attempt]:
         """A consumer is gone: what it holds goes to others at once."""
@@ -207,6 +229,7 @@ class QueuePartition(OpenRecords):
             self.dying.pop(one.offset, None)
             self._settle(one, Kind.EXPIRED)
         for gone in delayed_below:
+            self._unopened.pop(gone.offset, None)
             self._settle(attempt_of(gone), Kind.EXPIRED)
         self._keys.drop_below(offset)
         return Move(Kind.COMMITTED, offset)

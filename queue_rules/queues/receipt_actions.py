@@ -37,6 +37,8 @@ class ReceiptAction(NamedTuple):
     """Of an extension: the deadline may move back."""
     late: bool = False
     """Of an ack: it counts also after the deadline, if no other attempt has followed."""
+    unopened: bool = False
+    """Of a nack: nobody has looked at the record, so the attempt does not count."""
 
 
 def receipt_actions_of(request: AckRequest) -> list[ReceiptAction]:
@@ -61,7 +63,12 @@ def receipt_actions_of(request: AckRequest) -> list[ReceiptAction]:
         ),
         *(
             ReceiptAction(
-                n.receipt, parse_queue_receipt(n.receipt), "nack", n.delay_ms, n.reason or ""
+                n.receipt,
+                parse_queue_receipt(n.receipt),
+                "nack",
+                n.delay_ms,
+                n.reason or "",
+                unopened=n.unopened,
             )
             for n in request.nacks
         ),

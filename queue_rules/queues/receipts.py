@@ -69,7 +69,8 @@ def begin(
         return Begun(action, one, queue.ack(one))
     if action.does == "nack":
         one.nack_reason = action.reason
-        return Begun(action, one, queue.nack(one, now, action.ms, random))
+        move = queue.nack(one, now, action.ms, random, unopened=action.unopened)
+        return Begun(action, one, move)
     shorten = action.may_shorten
     return Begun(action, one, queue.extend(one, now, action.ms or 0, may_shorten=shorten))
 

@@ -85,6 +85,20 @@ def parted_reason(text: str) -> tuple[str, str]:
     return reason, said
 
 
+_UNOPENED: Final = "unopened"
+
+
+def reason_of_unopened(attempts: int) -> str:
+    """What `reason` of a record holds that was delivered and given back unopened so often."""
+    return f"{_UNOPENED}: {attempts}" if attempts else ""
+
+
+def unopened_in(reason: str) -> int:
+    """The same, out of it. A release that does not know of it counts these attempts as others."""
+    about, attempts = parted_reason(reason)
+    return int(attempts) if about == _UNOPENED and attempts.isdecimal() else 0
+
+
 class OpenRecord(NamedTuple):
     """One row of `open`."""
 

@@ -45,7 +45,7 @@ class Caller:
             return services.ask_exactly(path, body, wait_s + _READ_MORE_S)
 
         def give_back(queue: str, records: list[dict[str, Any]]) -> None:
-            actions = [Action(record["receipt"], "give_back") for record in records]
+            actions = [Action(record["receipt"], "return") for record in records]
             # Nobody waits for it: if it fails, they come again when their visibility is over.
             self.settling.begin(queue, actions)
 

@@ -181,7 +181,7 @@ def _move_some(task: Task, caller: Caller) -> bool:
 
 
 def _give_back(task: Task, caller: Caller, records: list[dict[str, Any]]) -> None:
-    actions = [Action(one["receipt"], "give_back") for one in records]
+    actions = [Action(one["receipt"], "return") for one in records]
     caller.settling.settle(task.source, actions)
 
 

@@ -6,11 +6,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from lakequeue.calling.nodes import Nodes
-from lakequeue.errors import AttemptSuperseded, UnknownGroup, UnknownTopic
+from lakequeue.errors import AttemptSuperseded, InvalidRequest, UnknownGroup, UnknownTopic
 from serving.front.limits.shares import Pool
 from sqs_gateway.calls.combining import Combined
 from sqs_gateway.calls.services import Services
@@ -29,7 +29,8 @@ class Action:
     """What is to become of one receipt."""
 
     receipt: str
-    does: Literal["ack", "hide", "give_back"]
+    does: Literal["ack", "hide", "give_back", "return"]
+    """`return`: nobody has seen the message, so its receive does not count."""
     ms: int = 0
 
 
@@ -109,6 +110,12 @@ class Settling:
                 found |= self._post(group, some, Nodes(url))
         except (UnknownTopic, UnknownGroup) as error:
             found = dict.fromkeys(found, error.code)
+        except InvalidRequest as error:
+            counted = [replace(a, does="give_back") if a.does == "return" else a for a in actions]
+            if counted == actions:
+                return dict.fromkeys(found, error)
+            # Services of an earlier release know of no receive that does not count.
+            return self._post(group, counted, nodes)
         except Exception as error:  # noqa: BLE001 -- whoever asked gets it
             found = dict.fromkeys(found, error)
         return found
@@ -121,6 +128,8 @@ def _body(actions: list[Action]) -> dict[str, Any]:
             body["acks"].append(one.receipt)
         elif one.does == "give_back":
             body["nacks"].append({"receipt": one.receipt, "delay_ms": 0})
+        elif one.does == "return":
+            body["nacks"].append({"receipt": one.receipt, "delay_ms": 0, "unopened": True})
         else:
             body["extend"].append(
                 {

@@ -73,8 +73,7 @@ class ConsumerOptions(TypedDict, total=False):
     """A poll gets at most this many records, and one poll is fetched ahead; 1000, in queue groups
     10."""
     stop_after: int
-    """Stop after this many records. No more are fetched, since that would cost them an attempt in a
-    queue group."""
+    """Stop after this many records. No more are fetched: other members have the rest."""
     ack_interval_ms: float
     """Acknowledgements are sent together, once in this time; 50."""
     mode: Literal["stream", "queue"]
@@ -214,6 +213,8 @@ class ConsumerBase(ABC):
     def _rejoined(self, reason: str) -> Script[None]:
         with self._core.lock:
             self._core.buffer.lose_all(reason)
+        self._notify()
+        yield Wait(lambda: self._core.is_given_back, CLOSE_TIMEOUT_S)
         yield from self._core.leave()
         self._notify()
 
@@ -243,6 +244,7 @@ class ConsumerBase(ABC):
                 yield from self._committed(CLOSE_TIMEOUT_S)
         except LakequeueError as error:
             _log.warning(_LATE_ACKS, error)
+        yield from self._core.last_said(CLOSE_TIMEOUT_S)
 
     def _ready(self, most: int) -> Messages:
         if not self._core.is_worker:

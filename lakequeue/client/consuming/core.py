@@ -224,22 +224,26 @@ class Consuming(Keeping):
         body = read_poll(answer.reply)
         received(self.group, body["records"], self._now() - began)
         number = body.get("poll", 0)
-        member.last_poll = max(member.last_poll, number)
         told = body.get("assignment")
         assignment = member.assignment
         if told is not None:
             assignment = [Assigned.model_validate(a) for a in told]
-        # What an answer without a number has told, the service does not remember.
-        member.assignment = assignment if number else None
         with self.lock:
-            if self.member is not member:
+            if self._too_late(member):
                 return
+            member.last_poll = max(member.last_poll, number)
+            # What an answer without a number has told, the service does not remember.
+            member.assignment = assignment if number else None
             member.told += 1
             version = body.get("assignment_version", 0)
             lost = self.buffer.assigned(version, assignment, in_turn=True)
             self._received(body["records"])
         self._tell_lost(lost)
         self._notify()
+
+    def _too_late(self, member: Membership) -> bool:
+        """An answer to this member is of no use any more: nobody is handed its records."""
+        return self.member is not member
 
     def _received(self, records: Any) -> None:
         self.buffer.received(records, self.ack)

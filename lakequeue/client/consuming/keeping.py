@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -182,14 +183,29 @@ class Keeping:
 
     def leave(self) -> Script[None]:
         """Tell the service that we are gone, if it can be told at once."""
-        member, self.member = self.member, None
-        if member is None:
-            return
-        request = Request("DELETE", self._path(member), read_timeout_s=5.0)
+        with self.lock:
+            member, self.member = self.member, None
+            if member is None:
+                return
+            query = self._leave_query(member)
+        request = Request("DELETE", self._path(member), query, read_timeout_s=5.0)
         try:
             yield from call(member.nodes, request, self._now, CallPolicy(0.0, sticky=True))
         except LakequeueError as error:
             _log.debug("leaving failed, the session timeout ends it as well: %s", error)
+
+    def _leave_query(self, _member: Membership) -> dict[str, Any]:
+        """What the service hears of a member that leaves."""
+        return {}
+
+    @property
+    def is_given_back(self) -> bool:
+        """Whoever may have what was given back has heard of it. In a stream there is nobody."""
+        return True
+
+    def last_said(self, _timeout_s: float) -> Script[None]:
+        """What is to be said before it leaves, beside acknowledgements."""
+        yield from ()
 
     # -- shared ---------------------------------------------------------------------------------
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from lakequeue.calling.calls import CallPolicy, call
-from lakequeue.calling.effects import Now, Script
+from lakequeue.calling.effects import Now, Script, Wait
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.core import Consuming
 from lakequeue.client.consuming.keeping import OnLost, OnStatus
@@ -17,6 +18,7 @@ from lakequeue.client.message import Message
 from lakequeue.errors import (
     AttemptSuperseded,
     Fenced,
+    InvalidRequest,
     LakequeueError,
     TryAgain,
     Unreachable,
@@ -47,6 +49,12 @@ class QueueConsuming(Consuming):
         self._planned = float("inf")
         """When the wait of `keep` ends by itself."""
         self._fetching = False
+        self._gives_back = False
+        """What is fetched ahead goes back at once."""
+        self._takes_no_more = False
+        """Answers that come now are too late: `leave` tells the service that nobody has them."""
+        self._tells_unopened = True
+        """Services of an earlier release do not know of it: there it counts as an attempt."""
         self._pace = Pace()
 
     def next(self) -> Message | None:
@@ -75,8 +83,38 @@ class QueueConsuming(Consuming):
 
     @property
     def _hands_out_no_more(self) -> bool:
-        """Stopped, and no poll is parked: it could bring more, and what we give back once again."""
-        return self.closing and not self._fetching
+        """Stopped, and no poll is parked: it could bring more, and what we give back once again.
+
+        Who closes does not wait for that.
+        """
+        return self.closing and (self._gives_back or not self._fetching)
+
+    def last_said(self, timeout_s: float) -> Script[None]:
+        """Give back what was fetched ahead; then nothing more is taken."""
+        until = self._now() + timeout_s
+        self._gives_back = True
+        self._notify()
+        while not self._takes_no_more:
+            yield Wait(lambda: self._has_nothing, max(0.0, until - self._now()))
+            with self.lock:
+                self._takes_no_more = self._has_nothing or self._now() >= until
+
+    @property
+    def _has_nothing(self) -> bool:
+        return self.is_given_back and not (self.member is not None and self.buffer.ready)
+
+    @property
+    def is_given_back(self) -> bool:
+        """Also if nobody is left to say it."""
+        return not self.buffer.returning or self.member is None or self.error is not None
+
+    def _too_late(self, member: Membership) -> bool:
+        return super()._too_late(member) or self._takes_no_more
+
+    def _leave_query(self, member: Membership) -> dict[str, Any]:
+        # An answer that could not be read has arrived all the same: its records must count, or
+        # whoever comes next meets them again without end.
+        return {} if self.error is not None else {"after": member.last_poll}
 
     def settle(self, does: Does, message: Message, ms: int | None) -> None:
         """Queue what the application says of a record."""
@@ -131,8 +169,10 @@ class QueueConsuming(Consuming):
         nodes = member.nodes if sayings[0].url is None else Nodes(sayings[0].url)
         messages, does = [s.message for s in sayings], {s.does for s in sayings}
         try:
-            with settling(self.group, messages, does) as span:
-                request = self._acks_request(member, _body_of(sayings), span)
+            named = {"nack" if one == "return" else one for one in does}
+            with settling(self.group, messages, named) as span:
+                body = _body_of(sayings, unopened=self._tells_unopened)
+                request = self._acks_request(member, body, span)
                 if nodes is member.nodes:
                     yield from self._ask(member, request)
                 else:
@@ -153,7 +193,11 @@ class QueueConsuming(Consuming):
                 self._forget(member, error)
         except LakequeueError as error:
             with self.lock:
-                self.buffer.failed(sayings, error)
+                if "return" in does and self._tells_unopened and isinstance(error, InvalidRequest):
+                    self._tells_unopened = False
+                    self.buffer.again(sayings, error)
+                else:
+                    self.buffer.failed(sayings, error)
         self._notify()
 
     def _forget(self, member: Membership, error: LakequeueError) -> None:
@@ -162,12 +206,15 @@ class QueueConsuming(Consuming):
         super()._forget(member, error)
 
 
-def _body_of(sayings: list[ReceiptAction]) -> dict[str, list[object]]:
+def _body_of(sayings: list[ReceiptAction], *, unopened: bool) -> dict[str, list[object]]:
     body: dict[str, list[object]] = {"acks": [], "nacks": [], "extend": []}
     for saying in sayings:
         receipt = saying.message.receipt
         if saying.does == "ack":
             body["acks"].append(receipt)
+        elif saying.does == "return":
+            back = {"receipt": receipt, "delay_ms": 0}
+            body["nacks"].append(back | {"unopened": True} if unopened else back)
         elif saying.does == "nack":
             why = saying.message.nack_reason
             nack = {"receipt": receipt, "delay_ms": saying.ms}

@@ -22,7 +22,8 @@ MOST_SAID = 1_000
 """What one request says at most."""
 GIVE_UP_S = 120.0
 """What could not be said for so long is given up: its deadline has long passed."""
-Does = Literal["ack", "nack", "extend", "renew"]
+Does = Literal["ack", "nack", "extend", "renew", "return"]
+"""`return`: a nack of what was not handed out."""
 
 
 @dataclass(slots=True)
@@ -66,6 +67,8 @@ class QueueFetchBuffer:
         """Receipt → what is renewed: fetched ahead or handed out, and not settled."""
         self._sayings: deque[ReceiptAction] = deque()
         self._outstanding: set[int] = set()
+        self.returning = 0
+        """Records that are given back, and for which there is no answer yet."""
 
     # -- membership -----------------------------------------------------------------------------
 
@@ -83,10 +86,11 @@ class QueueFetchBuffer:
         return []
 
     def lose_all(self, _reason: str) -> list[Lost]:
-        """The membership has ended: what was not handed out yet is given to others."""
-        for message in self._ready:
-            self._held.pop(message.receipt, None)
-        self._ready.clear()
+        """The membership has ended: what was not handed out yet is given to others.
+
+        Whoever has its partition hears that it was not opened, unless it has gone to others before.
+        """
+        self.give_back()
         self.assignment = {}
         return []
 
@@ -95,7 +99,8 @@ class QueueFetchBuffer:
         while self._ready:
             message = self._ready.popleft()
             self._held.pop(message.receipt, None)
-            self._sayings.append(ReceiptAction("nack", message, 0, 0, self._now()))
+            self._sayings.append(ReceiptAction("return", message, 0, 0, self._now()))
+            self.returning += 1
 
     # -- delivery -------------------------------------------------------------------------------
 
@@ -212,6 +217,7 @@ class QueueFetchBuffer:
 
     def _end(self, saying: ReceiptAction, error: LakequeueError | None) -> None:
         self._outstanding.discard(saying.number)
+        self.returning -= saying.does == "return"
         if error is not None and saying.number:
             self.refusal = self.refusal or error
 

@@ -169,6 +169,14 @@ class PollQuery(RequestShape):
     `skipped_records` at the next ack."""
 
 
+class LeaveQuery(RequestShape):
+    """Query parameters of `DELETE …/members/{member}`."""
+
+    after: int | None = Field(None, ge=0)
+    """As in a poll: `poll` of the last answer that arrived. In queue groups, records of later ones
+    have had no attempt."""
+
+
 class PollAnswer(AnswerShape):
     """200 of a poll: records in offset order within each partition; empty after `wait_ms`.
 
@@ -199,6 +207,9 @@ class Nack(RequestShape):
     """Null: as the retry policy says."""
     reason: str | None = Field(None, max_length=MAX_NACK_REASON)
     """Why, in words. If this ends the last attempt, the dead letter has it as a header."""
+    unopened: bool = False
+    """True: nobody has looked at the record. The attempt does not count against `max_attempts`, and
+    `delay_ms` null means at once. Its number is used up all the same."""
 
 
 class Extend(RequestShape):

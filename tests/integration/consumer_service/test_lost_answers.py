@@ -46,6 +46,30 @@ def test_what_is_acked_does_not_come_again_although_its_answer_is_not_confirmed(
         assert offsets(member.get(3, after=0).json()["records"]) == [2]
 
 
+@pytest.mark.parametrize("leaves", [False, True], ids=["polls", "leaves"])
+def test_in_a_queue_group_an_answer_that_did_not_arrive_was_no_attempt(
+    queue: Queue, node: NodeProcess, leaves: bool
+) -> None:
+    topic = queue.log.topic(partitions=1)
+    queue.log.append(topic, ["a"])
+    options = {"mode": "queue", "max_attempts": 1}
+    with HttpMember(node.url, topic, options=options) as member:
+        member.wait_owned(1)
+        first = member.get(1, after=0).json()
+        while not first["records"]:
+            first = member.get(1, 1_000, after=first["poll"]).json()
+        if not leaves:
+            again = member.get(1, after=first["poll"] - 1).json()
+        else:
+            left = member.client.delete(member.path, params={"after": first["poll"] - 1})
+            assert left.status_code == 204
+    if leaves:
+        with HttpMember(node.url, topic, options=options) as other:
+            other.wait_owned(1)
+            again = other.get(1, 20_000, after=0).json()
+    assert [(r["offset"], r["attempt"]) for r in again["records"]] == [(0, 2)]
+
+
 def test_an_older_poll_that_still_waits_takes_nothing_from_a_newer_one(
     queue: Queue, node: NodeProcess
 ) -> None:

@@ -29,6 +29,11 @@ def gone(proc: str, f: str = "leave") -> Event:
     return Event(f, proc=proc, group="w" if f == "leave" else None)
 
 
+def failed(*attempts: int) -> list[Event]:
+    """Each of these attempts ended in a nack."""
+    return [event for n in attempts for event in (took(0, n), *settle("nack", 0, n))]
+
+
 QUEUE_CASES: dict[Anomaly, Cases] = {
     Anomaly.DOUBLE_LEASE: Cases(
         bad=[
@@ -170,10 +175,12 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
     ),
     Anomaly.OVER_ATTEMPTS: Cases(
         bad=[
-            history(LOG1, took(0, 4), ack(0, 4)),
-            history(LOG1, took(0, 3), settle("nack", 0, 3), took(0, 4), ack(0, 4, kind="info")),
+            history(LOG1, *failed(1, 2, 3), took(0, 4), ack(0, 4)),
+            history(LOG1, *failed(2, 3, 4), took(0, 7), ack(0, 7, kind="info")),
         ],
         good=[
+            # Two of them nobody got: they came back unopened.
+            history(LOG1, *failed(1, 4), took(0, 5), ack(0, 5)),
             history(LOG1, took(0, 3), ack(0, 3)),
             history(LOG1, took(0, 3), settle("nack", 0, 3), dead(0)),
         ],

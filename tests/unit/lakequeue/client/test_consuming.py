@@ -12,7 +12,7 @@ from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.core import Consuming
 from lakequeue.client.consuming.membership import ConsumeOptions, Membership
 from lakequeue.client.consuming.queue_core import QueueConsuming
-from lakequeue.errors import Broken
+from lakequeue.errors import Broken, InvalidRequest
 from lakequeue.wire import MINIMAL, PREFER, Assigned, JoinRequest
 
 
@@ -136,8 +136,8 @@ def test_what_was_told_by_an_answer_without_a_number_is_told_again() -> None:
     assert again.request.params["after"] == 1
 
 
-def test_what_a_waiting_poll_brings_after_a_stop_is_given_back() -> None:
-    core = QueueConsuming(
+def worker() -> QueueConsuming:
+    return QueueConsuming(
         Nodes("http://a"),
         "mailer",
         JoinRequest(topics=["orders"], mode="queue"),
@@ -148,6 +148,10 @@ def test_what_a_waiting_poll_brings_after_a_stop_is_given_back() -> None:
         None,
         60.0,
     )
+
+
+def test_what_a_waiting_poll_brings_after_a_stop_is_given_back() -> None:
+    core = worker()
     parked = core.fetch()
     assert isinstance(next(parked), Http), "the join"
     joined = {"member_id": "m", "session_timeout_ms": 6000, "assignment": []}
@@ -165,8 +169,45 @@ def test_what_a_waiting_poll_brings_after_a_stop_is_given_back() -> None:
     sent = keep.send(True)
     assert isinstance(sent, Http)
     said = orjson.loads(sent.request.body or b"")
-    assert said["nacks"] == [{"receipt": "r", "delay_ms": 0}]
+    back = {"receipt": "r", "delay_ms": 0}
+    assert said["nacks"] == [back | {"unopened": True}]
     assert (core.buffer.ready, core.buffer.next_renewal_in()) == (0, None)
+    # A service of an earlier release does not know the field: it is told what it understands.
+    assert core.member is not None
+    problem = InvalidRequest("nacks.0.unopened: Extra inputs are not permitted", hint="see")
+    again = keep.send(Reply(422, {}, orjson.dumps(problem.to_problem())))
+    assert isinstance(again, Http)
+    assert orjson.loads(again.request.body or b"")["nacks"] == [back]
+    assert not core.is_given_back
+    keep.send(Reply(200, {}, b"{}"))
+    assert core.is_given_back
+
+
+@pytest.mark.parametrize(("failed", "told"), [(False, {"after": 7}), (True, {})])
+def test_a_worker_that_leaves_says_which_answer_it_got_last_if_it_could_read_all(
+    failed: bool, told: dict[str, int]
+) -> None:
+    core = worker()
+    core.member = Membership("m", Nodes("http://a"), 6.0, 0.0, last_poll=7)
+    core.error = InvalidRequest("no record", hint="none") if failed else None
+    leaving = next(core.leave())
+    assert isinstance(leaving, Http)
+    assert (leaving.request.method, leaving.request.params) == ("DELETE", told)
+
+
+def test_what_comes_when_all_is_given_back_is_nobodys() -> None:
+    core = worker()
+    core.member = Membership("m", Nodes("http://a"), 6.0, 0.0, last_poll=1)
+    core.stop()
+    last = core.last_said(10.0)
+    wait = next(last)
+    assert isinstance(wait, Wait)
+    assert wait.until()
+    with pytest.raises(StopIteration):
+        last.send(True)
+    raw = {"topic": "orders", "partition": 0, "offset": 0, "receipt": "r", "attempt": 1}
+    polled(core, poll=2, records=[raw], assignment=[])
+    assert (core.buffer.ready, core.member.last_poll) == (0, 1)
 
 
 def test_an_unreadable_answer_ends_consuming_loudly() -> None:

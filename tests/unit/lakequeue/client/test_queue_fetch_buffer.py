@@ -135,12 +135,17 @@ def test_what_was_not_answered_outlives_the_membership_and_is_given_up_when_too_
     assert isinstance(worker.holding.take_refusal(), Unreachable)
 
 
-def test_what_was_fetched_ahead_is_dropped_with_the_membership() -> None:
-    worker = Worker(0)
-    worker.holding.received([a_record(0)], worker.settle)
+def test_what_was_fetched_ahead_is_given_back_unopened_with_the_membership() -> None:
+    worker = Worker(1)
+    worker.holding.received([a_record(1), a_record(2)], worker.settle)
     worker.holding.lose_all("dropped")
     assert worker.holding.next() is None
-    assert worker.holding.next_renewal_in() is None
+    said = worker.holding.take()
+    assert [(s.does, s.message.offset) for s in said] == [("return", 1), ("return", 2)]
+    assert worker.holding.returning == 2
+    # One of them has gone to others meanwhile, which is nobody's error.
+    worker.holding.answered(said, [refused(said[0].message, "superseded")])
+    assert (worker.holding.returning, worker.holding.take_refusal()) == (0, None)
 
 
 def test_times_that_make_no_sense_are_refused() -> None:

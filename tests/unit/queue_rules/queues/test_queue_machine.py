@@ -43,6 +43,14 @@ class Record:
     """Once it is settled; None: retention has removed it, and nobody asks."""
     receipts: set[int] = field(default_factory=set)
     """Every attempt that was ever delivered."""
+    unopened: set[int] = field(default_factory=set)
+    """Those that nobody has looked at."""
+    written: int = 0
+    """How many of them the tables know of."""
+
+    @property
+    def counted(self) -> int:
+        return self.attempt - len(self.unopened)
 
 
 def each(moves: list[Move]) -> Iterator[Move]:
@@ -50,6 +58,9 @@ def each(moves: list[Move]) -> Iterator[Move]:
     for move in moves:
         for offset in range(move.offset, move.end or move.offset + 1):
             yield move._replace(offset=offset, end=0)
+
+
+WORDS = ["ack", "nack", "nack now", "extend", "lose", "unopened"]
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -144,7 +155,9 @@ class QueueMachine(RuleBasedStateMachine):
                 assert not expired
                 early = record.state == "unseen" and record.new.deliver_at > self.now
                 assert not early
-                assert move.attempt == record.attempt + 1 <= self.policy.max_attempts
+                assert record.counted < self.policy.max_attempts
+                assert move.attempt == record.attempt + 1
+                record.written = len(record.unopened)
                 assert move.until == self.now + self.policy.visibility_ms * MS
                 record.state, record.member = "out", member
                 record.attempt, record.until = move.attempt, move.until
@@ -162,12 +175,12 @@ class QueueMachine(RuleBasedStateMachine):
                     assert expired
                     assert self.policy.dead_letter_expired
                 else:
-                    assert record.attempt == self.policy.max_attempts
+                    assert record.counted == self.policy.max_attempts
                 record.state, record.reason = "dying", move.reason
             case _:
                 pytest.fail(f"a take made {move}")
 
-    @rule(data=st.data(), what=st.sampled_from(["ack", "nack", "nack now", "extend", "lose"]))
+    @rule(data=st.data(), what=st.sampled_from(WORDS))
     def use_a_receipt(self, data: st.DataObject, what: str) -> None:
         self.pass_deadlines()
         known = [(r, attempt) for r in self.log for attempt in sorted(r.receipts)]
@@ -200,6 +213,15 @@ class QueueMachine(RuleBasedStateMachine):
             self.commit([move])
             self.queue.finish_extend(one, move)
             record.state, record.until = "out", max(record.until, self.now + 15 * MS)
+            record.written = len(record.unopened)
+        elif what == "unopened":
+            move = self.queue.nack(one, self.now, None, self.random, unopened=True)
+            self.commit([move])
+            self.queue.finish_nack(one, move)
+            record.unopened.add(attempt)
+            assert (move.kind, move.until) == (Kind.PARKED, self.now)
+            record.state, record.until = "parked", move.until
+            record.written = len(record.unopened)
         else:
             self.nack(record, one, None if what == "nack" else 0)
 
@@ -207,7 +229,7 @@ class QueueMachine(RuleBasedStateMachine):
         move = self.queue.nack(one, self.now, delay_ms, self.random)
         self.commit([move])
         self.queue.finish_nack(one, move)
-        if record.attempt == self.policy.max_attempts:
+        if record.counted == self.policy.max_attempts:
             assert move.kind is Kind.DYING
             record.state, record.reason = "dying", move.reason
             return
@@ -215,9 +237,10 @@ class QueueMachine(RuleBasedStateMachine):
         if delay_ms is not None:
             assert rest == delay_ms * MS
         else:
-            full = min(4 << (record.attempt - 1), 7)
+            full = min(4 << (max(1, record.counted) - 1), 7)
             assert full * MS * (100 - self.policy.jitter_percent) / 100 - MS <= rest <= full * MS
         record.state, record.until = "parked", move.until
+        record.written = len(record.unopened)
 
     @rule(member=st.sampled_from("ab"))
     def a_consumer_dies(self, member: str) -> None:
@@ -236,6 +259,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.give_back((r.new.offset, r.attempt) for r in lost)
         for record in lost:
             record.state = "returned"
+            record.unopened.add(record.attempt)
 
     @rule()
     def the_dead_are_sent(self) -> None:
@@ -254,6 +278,9 @@ class QueueMachine(RuleBasedStateMachine):
         for record in self.log:
             if record.state == "returned":
                 record.state = "out"
+            for newest in sorted(record.unopened)[record.written :]:
+                # Its owner has not told of it, so it counts.
+                record.unopened.remove(newest)
         self.pass_deadlines()
 
     @precondition(lambda self: self.log)
