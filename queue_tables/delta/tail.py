@@ -47,6 +47,8 @@ class Tail:
         self._clock = clock
         self._check = check
         self._read = parse_or_pass if pass_torn else parse
+        self._found: list[Commit] = []
+        """Read by a poll that failed then: nobody has heard of them."""
         self._empty_polls = 0
         self._looked_at = 0.0
 
@@ -58,12 +60,12 @@ class Tail:
     def poll(self, limit: int | None = None) -> list[Commit]:
         """The new commits in order, at most `limit`; [] if there is none.
 
-        Raises `TailLost` if the next commits were cleaned up, `CorruptTable` for a torn one. The
-        commits before a torn one are returned first.
+        Raises `TailLost` if the next commits were cleaned up, `CorruptTable` for a torn one, and
+        what the store raises. The commits before a torn one are returned first; those before one
+        that could not be read this time by the next poll, which many take to be all there are.
         """
-        found: list[Commit] = []
-        while limit is None or len(found) < limit:
-            version = Version(self._version + 1)
+        while limit is None or len(self._found) < limit:
+            version = Version(self._version + len(self._found) + 1)
             try:
                 data = self._store.get(commit_path(self._table_path, version))
             except FileNotFoundError:
@@ -73,12 +75,14 @@ class Tail:
                 if self._check is not None:
                     self._check(commit)
             except CorruptTable:
-                if found:
-                    return found
+                if self._found:
+                    break
                 raise
-            found.append(commit)
-            self._version = version
+            self._found.append(commit)
+        most = len(self._found) if limit is None else limit
+        found, self._found = self._found[:most], self._found[most:]
         if found:
+            self._version = found[-1].version
             self._empty_polls = 0
         else:
             self._look_back()

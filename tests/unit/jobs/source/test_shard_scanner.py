@@ -6,7 +6,9 @@ import pytest
 
 from jobs.source.leader_state import LeaderState
 from jobs.source.shard_scanner import ShardScanner
+from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Epoch, ShardName, Stamp
+from queue_tables.delta.actions import commit_path
 from queue_tables.delta.store import ObjectStore
 from queue_tables.root import QueueRoot
 from queue_tables.shards.shards import ShardWriter, seal_shard
@@ -48,6 +50,33 @@ def test_a_run_that_ends_takes_all_of_its_commits_and_overtakes_none() -> None:
     new.append(inbox_rows([b"x"]), Stamp(60))
     assert scanner.next_end(targets) == {old.name: 50, new.name: 40}
     assert scanner.next_end(targets) is None
+
+
+def test_no_commit_is_passed_over_when_the_store_is_away_in_the_middle_of_a_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = ObjectStore.in_memory()
+    root = QueueRoot.over(store)
+    shard = ShardWriter.create(root, "inbox", "a")
+    scanner = ShardScanner(root, "inbox", 1 << 20)
+    scanner.begin(LeaderState(Epoch(1)))
+    assert scanner.next_end() is None
+    for stamp in (10, 20, 30):
+        shard.append(inbox_rows([b"x"]), Stamp(stamp))
+    last, get = commit_path(f"inbox/{shard.name}", shard.version), store.get
+
+    def away(path: str) -> bytes:
+        if path == last:
+            raise StorageUnavailable("the store is away", hint="try again")
+        return get(path)
+
+    monkeypatch.setattr(store, "get", away)
+    with pytest.raises(StorageUnavailable):
+        scanner.next_end()
+    monkeypatch.undo()
+    end = scanner.next_end()
+    assert end == {shard.name: 30}
+    assert [seen.stamp for seen in scanner.between({}, end)] == [10, 20, 30]
 
 
 def test_the_first_batch_of_a_term_is_small_and_the_next_ones_are_larger(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakequeue.errors import CorruptTable, TailLost
+from lakequeue.errors import CorruptTable, StorageUnavailable, TailLost
 from lakequeue.records import Version
 from queue_tables.delta.actions import CommitInfo, Txn, commit_path, encode
 from queue_tables.delta.store import ObjectStore, Store
@@ -40,6 +40,33 @@ def test_a_limit_leaves_the_rest_for_the_next_poll() -> None:
     tail = Tail(table_of(5), "t", Version(0))
     assert [c.version for c in tail.poll(limit=3)] == [1, 2, 3]
     assert [c.version for c in tail.poll(limit=3)] == [4]
+
+
+def fails_at(store: FaultyStore, reads: int) -> None:
+    """The read after so many fails."""
+    get, left = store.get, [reads]
+
+    def failing(path: str) -> bytes:
+        left[0] -= 1
+        if left[0] == -1:
+            raise StorageUnavailable("the store is away", hint="try again")
+        return get(path)
+
+    store.get = failing  # type: ignore[method-assign]
+
+
+def test_what_was_read_before_a_read_that_failed_comes_with_the_next_poll() -> None:
+    for limit, at_once in ((None, [0, 1, 2, 3]), (4, [0, 1, 2, 3]), (1, [0])):
+        store = FaultyStore(table_of(4))
+        judged: list[int] = []
+        tail = Tail(store, "t", Version(-1), check=lambda c, j=judged: j.append(c.version))  # type: ignore[misc]
+        fails_at(store, 2)
+        with pytest.raises(StorageUnavailable):
+            tail.poll()
+        assert tail.version == -1
+        assert [c.version for c in tail.poll(limit)] == at_once
+        rest = tail.poll()
+        assert at_once + [c.version for c in rest] == [0, 1, 2, 3] == judged
 
 
 def test_an_empty_poll_costs_one_failed_open() -> None:
