@@ -164,6 +164,14 @@ class Member:
                 if not self.liveness.polls:
                     self.quiet.set()
 
+    def end_polls(self, after: int, timeout_s: float) -> None:
+        """Its client takes no answer later than `after`. What they had is given back, and what a
+        poll has just taken as well, before anybody hears that the member goes."""
+        with self.polls.lock:
+            self.polls.begin(after)
+        self.wake.set()
+        self.quiet.wait(timeout_s)
+
     @property
     def active(self) -> bool:
         """Whether it may poll and ack."""

@@ -235,15 +235,11 @@ class Groups:
     def leave(self, group: str, member_id: str, after: int | None = None) -> None:
         """The member goes; its partitions are given back at once. Raises `UnknownMember`.
 
-        It has got no answer later than `after`: what they had, nobody has looked at.
+        `after`: the last answer that it got.
         """
         member = self._node.members.get(group, member_id)
         if after is not None:
-            with member.polls.lock:
-                member.polls.begin(after)
-            member.wake.set()
-            # What one of them has just taken is given back as well, before anybody hears of it.
-            member.quiet.wait(LEAVE_WAIT_S)
+            member.end_polls(after, LEAVE_WAIT_S)
         self._node.members.leave(member, member_states.Cause.LEFT)
         self._node.reconciler.wake()
         # So that a seek right after it finds the group idle; if not, it goes by itself.
