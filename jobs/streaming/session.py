@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from lakequeue.errors import LakequeueError
-from lakequeue.processes import programs
+from lakequeue.processes import class_archive, programs
 from lakequeue.processes.jars import jar_paths
 from lakequeue.processes.java import find_java
 from lakequeue.processes.java_logs import log4j_settings
@@ -128,10 +128,12 @@ def _launch(log4j: Path, work_dir: Path, driver_memory: str) -> dict[str, str]:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": str(socket_folder(work_dir)),
     }
-    if jar := _file_system_jar():
+    if jars := _jars():
         # Hadoop's own local file system forks a `chmod` for each checkpoint file.
         launch |= {
-            "spark.driver.extraClassPath": str(jar),
+            # All of them, as every session of ours: one archive of classes fits all.
+            "spark.driver.extraClassPath": ":".join(map(str, jars)),
+            "spark.driver.defaultJavaOptions": class_archive.java_options(jars),
             "spark.hadoop.fs.file.impl": ("com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"),
             "spark.sql.streaming.checkpointFileManagerClass": (
                 "org.apache.spark.sql.execution.streaming.checkpointing."
@@ -157,10 +159,9 @@ def socket_folder(work_dir: Path) -> Path:
     return folder
 
 
-def _file_system_jar() -> Path | None:
+def _jars() -> list[Path]:
     try:
-        jars = jar_paths()
+        return jar_paths()
     except LakequeueError:
-        # It only makes batches quicker: without a network the queue runs all the same.
-        return None
-    return next((jar for jar in jars if "bare-naked" in jar.name), None)
+        # They only make batches quicker: without a network the queue runs all the same.
+        return []

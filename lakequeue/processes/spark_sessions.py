@@ -40,7 +40,7 @@ def delta_settings() -> dict[str, str]:
 
 
 def quiet_logs(folder: Path) -> Path | None:
-    """What goes first on the class path, so that a session that is all right says nothing.
+    """The settings of a log, so that a session that is all right says nothing.
 
     It warns as Spark does, but for `QUIET`. None if the user has settings of their own.
     """
@@ -59,7 +59,7 @@ def quiet_logs(folder: Path) -> Path | None:
     for number, (name, level) in enumerate(QUIET.items()):
         lines += [f"logger.own{number}.name = {name}", f"logger.own{number}.level = {level}"]
     _write(folder / _LOG4J, "\n".join(lines) + "\n", 0o644)
-    return folder
+    return folder / _LOG4J
 
 
 def worker_python(folder: Path) -> Path:

@@ -227,6 +227,8 @@ class _Signals:
 
 
 def _stay(cluster: Cluster, signals: _Signals, started_at: float) -> None:
+    from lakequeue_cli.supervisor.class_archive import make_later
+
     try:
         with waiting("starting", len(cluster.children)) as bar:
             show = bar if sys.stderr.isatty() else in_lines(_say)
@@ -239,6 +241,7 @@ def _stay(cluster: Cluster, signals: _Signals, started_at: float) -> None:
     write_addresses(cluster.root, cluster.ingest_urls, cluster.consumer_urls)
     sys.stdout.write(f"{banner(cluster, boot_seconds() - started_at)}\n")
     sys.stdout.flush()
+    make_later()
     cluster.join()
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakequeue.processes.jars import cached_jars
+from lakequeue.processes import class_archive
+from lakequeue.processes.jars import cached_jars, jar_paths
 from lakequeue.processes.java import cache_dir, find_java
 from lakequeue.processes.spark_sessions import (
     delta_settings,
@@ -36,10 +38,8 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": "4",
     # So are 50 for the log of each table, of which a view reads several.
     "spark.databricks.delta.snapshotPartitions": "2",
-    "spark.driver.extraJavaOptions": " ".join(
-        f"-Dorg.apache.avro.limits.{what}.maxLength={most}" for what, most in AVRO_LIMITS.items()
-    ),
 }
+_JAVA = [f"-Dorg.apache.avro.limits.{what}.maxLength={most}" for what, most in AVRO_LIMITS.items()]
 
 
 def session(app: str = "lakequeue", conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -82,7 +82,8 @@ def session(app: str = "lakequeue", conf: Mapping[str, str] | None = None) -> Sp
         if cached_jars() is None:
             where = cache_dir(os.environ)
             sys.stderr.write(f"lakequeue: fetching Delta Lake for Spark, 13 MB, once, to {where}\n")
-        given = _LOCAL | _with_logs(delta_settings(), own) | given
+        java = {"spark.driver.extraJavaOptions": " ".join(_java_options(own))}
+        given = _LOCAL | delta_settings() | java | given
     for name, value in given.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -98,13 +99,10 @@ def _python(own: Path) -> Path:
         return Path(sys.executable)
 
 
-def _with_logs(settings: dict[str, str], own: Path) -> dict[str, str]:
-    """The same, and Spark says nothing as long as nothing is wrong."""
-    try:
-        quiet = quiet_logs(own)
-    except OSError:
-        quiet = None
-    if quiet is None:
-        return settings
-    path = "spark.driver.extraClassPath"
-    return settings | {path: f"{quiet}:{settings[path]}"}
+def _java_options(own: Path) -> Iterator[str]:
+    """Spark says nothing as long as nothing is wrong, and starts with an archive of classes."""
+    yield from _JAVA
+    with suppress(OSError):
+        if (quiet := quiet_logs(own)) is not None:
+            yield f"-Dlog4j2.configurationFile={quiet.absolute().as_uri()}"
+    yield class_archive.java_options(jar_paths())

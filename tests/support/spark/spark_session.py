@@ -10,7 +10,8 @@ from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
-from lakequeue.processes.jars import Jar
+from lakequeue.processes import class_archive
+from lakequeue.processes.jars import Jar, jar_paths
 from lakequeue.processes.spark_sessions import delta_settings, worker_python
 
 SPARK_AVRO = Jar(
@@ -25,6 +26,7 @@ SPARK_AVRO = Jar(
 def settings(folder: Path) -> dict[str, str]:
     """What every session of the tests has; its warehouse and scratch files go into `folder`."""
     return delta_settings() | {
+        "spark.driver.extraJavaOptions": class_archive.java_options(jar_paths()),
         "spark.driver.memory": "1g",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",

@@ -38,8 +38,9 @@ def test_warnings_of_what_is_meant_so_are_left_out_unless_the_user_has_settings(
     theirs = tmp_path / "conf"
     theirs.mkdir()
     monkeypatch.setenv("SPARK_CONF_DIR", str(theirs))
-    assert quiet_logs(tmp_path / "ours") == tmp_path / "ours"
-    written = (tmp_path / "ours" / "log4j2.properties").read_text().splitlines()
+    settings = quiet_logs(tmp_path / "ours")
+    assert settings == tmp_path / "ours" / "log4j2.properties"
+    written = settings.read_text().splitlines()
     assert "rootLogger.level = warn" in written
     for name in QUIET:
         number = next(line.split(".")[1] for line in written if line.endswith(f"name = {name}"))
