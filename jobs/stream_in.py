@@ -7,7 +7,6 @@ is the checkpoint, which says what was read, and which batch of which query this
 from __future__ import annotations
 
 import json
-import re
 import signal
 import sys
 import tempfile
@@ -32,6 +31,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from jobs.command_line.options import Exit
+from jobs.feeds.ended import said_of
 from jobs.feeds.options import StreamOptions, parse
 from jobs.feeds.refused_count import RefusedCount
 from jobs.feeds.sources import Feed, documents_of, reader_options, record_columns
@@ -203,21 +203,6 @@ def _set_when_ended(query: Any, stop: threading.Event) -> None:
         pass  # `query.exception()` says it
     finally:
         stop.set()
-
-
-def said_of(trace: str) -> str | None:
-    """What ended a query, of all that Spark says of it; None if it was no row that is refused.
-
-    Pure.
-    """
-    found = _OURS.findall(trace) or _RAISED.findall(trace)
-    if not found:
-        return None
-    return f"{found[0]}\n  --bad-topic NAME sends such records there, each with the reason"
-
-
-_OURS = re.compile(r"^lakequeue\.errors\.(?:InvalidRequest|TooLarge): (.*)$", re.MULTILINE)
-_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE.*)?$", re.MULTILINE)
 
 
 def _session_settings(options: StreamOptions) -> dict[str, str]:

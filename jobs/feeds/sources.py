@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
+from jobs.feeds.ended import NO_JSON
 from lakequeue.errors import InvalidRequest
 
 Kind = Literal["delta", "kafka", "json"]
@@ -95,7 +96,7 @@ def _judged(feed: Feed) -> dict[str, str]:
     good = _IS_JSON
     if feed.bad_topic is None:
         # The message names the file: Spark shows it as the reason why the query ended.
-        stop = "raise_error(concat('no JSON in ', _file, ': ', left(value, 200)))"
+        stop = f"raise_error(concat('{NO_JSON}', _file, ': ', left(value, 200)))"
         return {"value": f"if({good}, value, {stop})"}
     # The sink takes these two columns for what they say: see `pyspark_lakequeue.sink.bad_rows`.
     return {

@@ -16,8 +16,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from jobs.feeds.ended import said_of
 from jobs.feeds.options import parse
-from jobs.stream_in import said_of, stream_in
+from jobs.stream_in import stream_in
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
@@ -113,10 +114,12 @@ def test_a_record_that_the_topic_refuses_goes_to_the_topic_for_them_with_the_rea
     # Without a topic for it the job ends there, and says why. Of several faults any may come first.
     strict = tmp_path / "strict"
     (strict / "in").mkdir(parents=True)
-    (strict / "in" / "half.json").write_text("{half")
+    (strict / "in" / "wrong.json").write_text(lines[1] if whole else lines[-1])
     with pytest.raises(StreamingQueryException) as ended:
         run(spark, root, strict, *job, str(strict / "in"))
-    assert "--bad-topic" in (said_of(str(ended.value)) or "")
+    told = said_of(str(ended.value)) or ""
+    assert ("satisfy its schema" if whole else "no JSON") in told
+    assert "--bad-topic" in told
     report = run(spark, root, tmp_path, *job, str(source), "--bad-topic", "bad")
     assert report["refused"] == 3
     assert ids_of(ordered(root, topic)) == [1, 2]

@@ -6,7 +6,6 @@ import pytest
 
 from jobs.feeds.options import StreamOptions, parse
 from jobs.feeds.sources import documents_of, reader_options, record_columns
-from jobs.stream_in import said_of
 
 COMMON = ["--root", "/q", "--topic", "orders", "--checkpoint", "/c"]
 
@@ -123,24 +122,3 @@ def test_a_name_that_no_topic_can_have_ends_with_2() -> None:
     with pytest.raises(SystemExit) as ended:
         parse("jobs.stream_in", ["delta", "--table", "t", "--topic", "a/b", "--checkpoint", "/c"])
     assert ended.value.code == 2
-
-
-TRACE = """Job aborted due to stage failure. Traceback (most recent call last):
-  File "writer.py", line 1, in write
-lakequeue.errors.TooLarge: a record of 9 bytes for topic 'orders', the limit is 8; raise it
-\tat org.apache.spark.Task.run(Task.scala:1)
-"""
-
-
-@pytest.mark.parametrize(
-    ("trace", "said"),
-    [
-        (TRACE, "a record of 9 bytes for topic 'orders', the limit is 8; raise it"),
-        ("x [USER_RAISED_EXCEPTION] no JSON in f: {half SQLSTATE: P0001", "no JSON in f: {half"),
-        ("[TABLE_OR_VIEW_NOT_FOUND] t", None),
-    ],
-)
-def test_what_ends_a_query_is_said_in_a_line(trace: str, said: str | None) -> None:
-    found = said_of(trace)
-    assert (found and found.splitlines()[0]) == said
-    assert found is None or "--bad-topic" in found
