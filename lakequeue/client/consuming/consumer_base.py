@@ -22,6 +22,7 @@ from lakequeue.client.consuming.fetch_buffer import OffsetRange
 from lakequeue.client.consuming.keeping import OnLost, OnStatus
 from lakequeue.client.consuming.membership import ConsumeOptions
 from lakequeue.client.consuming.queue_core import QueueConsuming
+from lakequeue.client.fetched import messages_of
 from lakequeue.client.message import Message
 from lakequeue.client.messages import Messages
 from lakequeue.errors import (
@@ -37,6 +38,8 @@ from lakequeue.wire import HOST_HEADER, JoinRequest
 
 _log = logging.getLogger("lakequeue.consumer")
 CLOSE_TIMEOUT_S = 10.0
+_POLL_LEAVES_S = 0.005
+"""Mostly it has left by then; if not, the records are not kept waiting for it."""
 _NO_ACKS = (
     "commit() of group %s commits nothing: it has %d records, and acknowledged none. Call "
     "message.ack() for each record that is done; all others are delivered again"
@@ -203,8 +206,18 @@ class ConsumerBase(ABC):
         return message
 
     def _polled(self, timeout_s: float, most: int) -> Script[Messages]:
-        yield Wait(lambda: self._core.has_news, timeout_s)
-        return self._ready(most)
+        core = self._core
+        yield Wait(lambda: core.has_news, timeout_s)
+        if core.is_worker:
+            return self._one_by_one(most)
+        core.will_take(most)
+        if core.to_be_taken:
+            # Python runs one thread at a time. The application's would not let the next poll leave
+            # for milliseconds, and the service would wait instead of reading ahead. Nothing is
+            # taken before: a coroutine may be cancelled here.
+            yield Wait(lambda: not core.to_be_taken, _POLL_LEAVES_S)
+        made = messages_of(core.take(most))
+        return Messages(made if self._value_type is None else map(self._typed, made))
 
     def _range_taken(self, timeout_s: float, most: int) -> Script[OffsetRange | None]:
         yield Wait(lambda: self._core.has_news, timeout_s)
@@ -246,10 +259,7 @@ class ConsumerBase(ABC):
             _log.warning(_LATE_ACKS, error)
         yield from self._core.last_said(CLOSE_TIMEOUT_S)
 
-    def _ready(self, most: int) -> Messages:
-        if not self._core.is_worker:
-            taken = self._core.take(most)
-            return Messages(taken if self._value_type is None else map(self._typed, taken))
+    def _one_by_one(self, most: int) -> Messages:
         messages = Messages()
         while len(messages) < most and (message := self._core.next()) is not None:
             messages.append(self._typed(message))

@@ -7,7 +7,7 @@ acknowledgements and heartbeats (`keeping.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -19,6 +19,7 @@ from lakequeue.client.consuming.keeping import Keeping, OnLost, OnStatus
 from lakequeue.client.consuming.membership import ConsumeOptions, Membership
 from lakequeue.client.consuming.poll_answers import ACCEPT, read_poll
 from lakequeue.client.consuming.traces import received
+from lakequeue.client.fetched import Run
 from lakequeue.client.message import Message
 from lakequeue.client.producing.produce_responses import read_answer
 from lakequeue.errors import (
@@ -28,6 +29,9 @@ from lakequeue.errors import (
     TryAgain,
 )
 from lakequeue.wire import MINIMAL, PREFER, Assigned, JoinAnswer, JoinRequest
+
+MANY: Final = 256
+"""Records that take milliseconds to be made and looked at."""
 
 
 class Consuming(Keeping):
@@ -52,6 +56,8 @@ class Consuming(Keeping):
         self.settles = False
         """The application has acknowledged a record, or given one back; or it is told that it has
         not."""
+        self.to_be_taken = 0
+        """Records that are about to be taken: so many that the next poll leaves first."""
         self.iterates = False
         """A worker that takes one record at a time: what is fetched ahead is kept from others."""
         self._join_request = join
@@ -89,7 +95,17 @@ class Consuming(Keeping):
             self._notify()
         return message
 
-    def take(self, most: int) -> list[Message]:
+    def will_take(self, most: int) -> None:
+        """Have the next poll leave, if so many of the records that are ready make room for it."""
+        with self.lock:
+            ahead, ready = self._options.max_poll_records, self.buffer.ready
+            taken = min(most, ready)
+            if taken < MANY or not ready >= ahead > ready - taken:
+                return
+            self.to_be_taken = taken
+        self._notify()
+
+    def take(self, most: int) -> list[Run]:
         """The next records, at most so many, as `next` would hand them out one by one."""
         with self.lock:
             if self.closing:
@@ -104,11 +120,11 @@ class Consuming(Keeping):
             if taken and self.handed_out == self._options.stop_after:
                 self.stop()
             room = self.iterates or before >= ahead > self.buffer.ready
+            self.to_be_taken = 0
             returned, self.expelled = self.expelled, False
         if room or returned:
             self._notify()
-        # The next poll is on its way while they are made.
-        return [message for run in taken for message in run.messages()]
+        return taken
 
     def ack(self, message: Message, commit_through: bool) -> None:
         """Queue an acknowledgement."""
@@ -164,7 +180,7 @@ class Consuming(Keeping):
             self._notify()
 
     def _has_room(self) -> bool:
-        return self.buffer.ready < self._most_ahead and self._wants() > 0
+        return self.buffer.ready - self.to_be_taken < self._most_ahead and self._wants() > 0
 
     @property
     def _most_ahead(self) -> int:
@@ -219,6 +235,9 @@ class Consuming(Keeping):
             read_timeout_s=options.wait_ms / 1000 + 15.0,
             headers={"accept": ACCEPT} | ({PREFER: MINIMAL} if member.assignment else {}),
         )
+        if self.to_be_taken:
+            self.to_be_taken = 0
+            self._notify()
         began = self._now()
         answer = yield from self._ask(member, request)
         body = read_poll(answer.reply)
