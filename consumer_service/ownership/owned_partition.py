@@ -260,9 +260,10 @@ class OwnedPartitions:
                 self._leave_member(replaced)
             self._held[owned.key] = owned
             self._arrange(owned.key, owned)
-            self._of_member.setdefault(_member_of(owned), MemberPartitions()).add(owned)
             places = self._at.setdefault(owned.key.topic_id, {})
             places[owned.where] = [*_others(places, owned), owned]
+            # It is marked, so afterwards: whoever has missed it there has nothing to add.
+            self._of_member.setdefault(_member_of(owned), MemberPartitions()).add(owned)
         owned.moved = lambda cause: self.moved(cause)
 
     def remove(self, gone: Iterable[OwnedPartition]) -> None:

@@ -50,28 +50,25 @@ class Readiness:
 
     def ready(self, member: Member) -> list[OwnedPartition]:
         """What is ready. Waits for the ends of logs that are not known yet."""
-        return [
-            owned
-            for owned in self._look(member)
-            if self.may_give(owned, self._tailer.end(owned.where))
-        ]
+        ready = self._look(member)
+        for owned in ready:
+            self._tailer.end(owned.where)
+        return [owned for owned in ready if self.may_give(owned)]
 
-    def may_give(self, owned: OwnedPartition, end: int | None) -> bool:
-        """Whether a poll may find something, or has something to move. `end`: None: not known.
+    def may_give(self, owned: OwnedPartition) -> bool:
+        """Whether a poll may find something, or has something to move, as far as is known.
 
         What makes this true has to call `owned.look_again` after it.
         """
+        end, cursor = self._tailer.known_end(owned.where), owned.cursor
         return (
             end is None
-            or owned.cursor.delivered < end
-            or owned.cursor.passes
+            or cursor.delivered < end
+            or cursor.passes
             or predicate_in(owned.options) is not None
         )
 
     def _look(self, member: Member) -> list[OwnedPartition]:
         return self._owned_partitions.look(
-            member.group, member.member_id, self._may_have, self._clock()
+            member.group, member.member_id, self.may_give, self._clock()
         )
-
-    def _may_have(self, owned: OwnedPartition) -> bool:
-        return self.may_give(owned, self._tailer.known_end(owned.where))
