@@ -155,7 +155,7 @@ class OrderTail:
             self._away_since = self._away_since or now
             if now - self._away_since < PATIENCE_S:
                 raise
-            log.warning("order_tail.passed_over", version=untold[0].version, error=str(error))
+            log.warning("order_tail.commit_skipped", version=untold[0].version, error=str(error))
             # Whoever waits for what it orders hears that it is stored; that no file can say more.
             self._pending_offsets.passed(_watermarks(untold[0].txns), {})
         untold.popleft()
