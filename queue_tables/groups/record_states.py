@@ -85,18 +85,23 @@ def parted_reason(text: str) -> tuple[str, str]:
     return reason, said
 
 
-_UNOPENED: Final = "unopened"
+_UNOPENED: Final = "unopened "
 
 
 def reason_of_unopened(attempts: int) -> str:
-    """What `reason` of a record holds that was delivered and given back unopened so often."""
-    return f"{_UNOPENED}: {attempts}" if attempts else ""
+    """What `reason` of a record holds that was delivered and given back unopened so often.
+
+    A release that does not know of it counts these attempts as others. It takes this for a reason
+    to die, and what stands behind `: ` for what a nack said; so nothing of it stands there.
+    """
+    return f"{_UNOPENED}{attempts}" if attempts else ""
 
 
 def unopened_in(reason: str) -> int:
-    """The same, out of it. A release that does not know of it counts these attempts as others."""
-    about, attempts = parted_reason(reason)
-    return int(attempts) if about == _UNOPENED and attempts.isdecimal() else 0
+    """The same, out of it, also if such a release has added what its nack said."""
+    about = parted_reason(reason)[0]
+    attempts = about.removeprefix(_UNOPENED)
+    return int(attempts) if attempts != about and attempts.isdecimal() else 0
 
 
 class OpenRecord(NamedTuple):

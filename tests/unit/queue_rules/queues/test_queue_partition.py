@@ -24,7 +24,14 @@ from queue_rules.queues.record_facts import runs_of
 from queue_rules.queues.retry_policy import RetryPolicy
 from queue_tables.groups.backlog import Counts
 from queue_tables.groups.facts import Kind, fold
-from queue_tables.groups.record_states import OpenRecord
+from queue_tables.groups.record_states import (
+    OpenRecord,
+    RecordStates,
+    Stage,
+    parted_reason,
+    reason_of_unopened,
+    reason_with,
+)
 from queue_tables.groups.record_status import status_of_open
 from tests.support.data.queue_facts import MS, facts_of, states_of
 
@@ -302,6 +309,16 @@ def test_what_an_earlier_nack_said_is_not_said_of_a_later_attempt() -> None:
     queue.member_gone("b")
     (move,) = queue.take_again(4, "c", 1).moves
     assert (move.kind, move.reason) == (Kind.DYING, "max_attempts")
+
+
+def test_an_earlier_release_takes_attempts_that_do_not_count_for_no_word_of_a_nack() -> None:
+    # What it reads of a record in flight, and what it writes when that comes back to it.
+    reason, said = parted_reason(reason_of_unopened(2))
+    assert said == "", "its dead letter would say so"
+    parked = OpenRecord(0, 3, Stage.PARKED, until=1, reason=reason_with(reason, "500"))
+    queue = QueuePartition(RetryPolicy(max_attempts=5), RecordStates.opened([parked]))
+    (one,) = queue.take_again(2, "b", 1).deliver
+    assert (one.attempt, one.counted) == (4, 2)
 
 
 def test_counts_are_as_of_now_in_memory_and_say_what_was_returned() -> None:
