@@ -24,8 +24,9 @@ def flush_facts(owned: OwnedPartition, journal: Journal) -> None:
         lost = owned.void or owned.superseded_by or not owned.trusted()
         if owned.queue is None or lost:
             return
-        # Who takes it over has to know that these attempts do not count.
-        moves = owned.unflushed + returned_moves(owned.queue.back_unopened, wall_micros())
+        # Who takes it over has to know that these attempts do not count. It is said once: each look
+        # comes here, and waits for what was said.
+        moves = owned.unflushed + returned_moves(owned.queue.news_of_unopened(), wall_micros())
         owned.unflushed = []
         if not moves:
             return

@@ -181,14 +181,16 @@ class QueuePartition(OpenRecords):
             if one.standing is Standing.RETURNED:
                 one.left_unopened()
 
-    @property
-    def back_unopened(self) -> list[Attempt]:
-        """Those whose newest attempt came back unopened, and that nobody has got since."""
-        return [
+    def news_of_unopened(self) -> list[Attempt]:
+        """Those whose newest attempt came back unopened, and that nobody has got since: once."""
+        news = [
             one
             for one in self._open.values()
-            if one.standing is Standing.RETURNED and one.unopened and not one.opened
+            if one.standing is Standing.RETURNED and one.unopened and not (one.opened or one.told)
         ]
+        for one in news:
+            one.told = True
+        return news
 
     def never_left(self, attempts: Iterable[Attempt]) -> None:
         """Nobody can have seen these deliveries: they do not count, their numbers are free."""
