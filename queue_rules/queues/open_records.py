@@ -84,7 +84,7 @@ class OpenRecords:
         self._delayed.push_open(states.open)
         for row in states.open[states.open["reason"] != ""].tolist():
             if row[2] == Stage.PARKED and (unopened := unopened_in(row[8])):
-                self._unopened[row[0]] = unopened
+                self._unopened[row[0]] = min(unopened, row[1])
         for row in states.open[states.open["stage"] != Stage.PARKED].tolist():
             offset, attempt, stage, until, first_at, key, expires_at, member, reason = row
             one = Attempt(offset, attempt, until, first_at, key, expires_at, member)
@@ -94,7 +94,7 @@ class OpenRecords:
                 one.standing, one.written = Standing.DYING, True
                 self.dying[offset] = one
             else:
-                one.unopened = unopened_in(reason)
+                one.unopened = min(unopened_in(reason), attempt)
                 self._in_flight.hold(one)
         for key in states.open["key_hash"].tolist() if self.policy.key_order else ():
             self._keys.hold(key)

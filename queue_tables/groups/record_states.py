@@ -13,6 +13,7 @@ tells of the newest settled ones which are dead or expired, for whoever asks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -85,7 +86,7 @@ def parted_reason(text: str) -> tuple[str, str]:
     return reason, said
 
 
-_UNOPENED: Final = "unopened "
+_UNOPENED: Final = re.compile(r"unopened ([0-9]{1,9})")
 
 
 def reason_of_unopened(attempts: int) -> str:
@@ -94,14 +95,13 @@ def reason_of_unopened(attempts: int) -> str:
     A release that does not know of it counts these attempts as others. It takes this for a reason
     to die, and what stands behind `: ` for what a nack said; so nothing of it stands there.
     """
-    return f"{_UNOPENED}{attempts}" if attempts else ""
+    return f"unopened {attempts}" if attempts else ""
 
 
 def unopened_in(reason: str) -> int:
     """The same, out of it, also if such a release has added what its nack said."""
-    about = parted_reason(reason)[0]
-    attempts = about.removeprefix(_UNOPENED)
-    return int(attempts) if attempts != about and attempts.isdecimal() else 0
+    said = _UNOPENED.fullmatch(parted_reason(reason)[0])
+    return 0 if said is None else int(said[1])
 
 
 class OpenRecord(NamedTuple):

@@ -321,6 +321,16 @@ def test_an_earlier_release_takes_attempts_that_do_not_count_for_no_word_of_a_na
     assert (one.attempt, one.counted) == (4, 2)
 
 
+@pytest.mark.parametrize("stage", [Stage.DELIVERED, Stage.PARKED])
+@pytest.mark.parametrize("number", ["500", "9" * 5_000, "x", "²"])
+def test_what_no_release_of_ours_says_of_attempts_stops_nothing(stage: Stage, number: str) -> None:
+    odd = OpenRecord(0, 3, stage, until=1, reason=f"unopened {number}")
+    queue = QueuePartition(RetryPolicy(max_attempts=1), RecordStates.opened([odd]))
+    for now in (2, 100_000_000):
+        queue.take_again(now, "b", 1)
+    assert [one.offset for one in queue.dying.values()] == [0], "it dies some time"
+
+
 def test_counts_are_as_of_now_in_memory_and_say_what_was_returned() -> None:
     queue = QueuePartition(RetryPolicy(visibility_ms=10, max_attempts=1))
     new = [*news(4), NewRecord(4, deliver_at=20 * MS)]
