@@ -131,15 +131,22 @@ class Queues:
 
         Raises `AttemptSuperseded` with `settled` and `refused` when any receipt is not good.
         """
+        answer = self.outcome(group, request, now, names)
+        if not answer.settled and (gone := all_gone(group.name, answer.refused)) is not None:
+            raise gone
+        if answer.refused:
+            raise superseded(answer)
+        return answer
+
+    def outcome(
+        self, group: Group, request: AckRequest, now: Micros, names: Mapping[str, str]
+    ) -> SettleAnswer:
+        """As `settle`, but what is not good is only said."""
         answer = SettleAnswer()
         for action in receipt_actions_of(request):
             self._settle_one(group, action, now, names, answer)
         for owned, queue in _queues(group.owned.values()):
             self._send_dead(group, owned, queue, now)
-        if not answer.settled and (gone := all_gone(group.name, answer.refused)) is not None:
-            raise gone
-        if answer.refused:
-            raise superseded(answer)
         return answer
 
     def _settle_one(

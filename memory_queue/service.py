@@ -5,12 +5,8 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
-
-import orjson
-from pydantic import BaseModel
 
 from lakequeue import wire
 from lakequeue.calling.effects import Reply
@@ -18,12 +14,12 @@ from lakequeue.client.redrive_parts import redrive_part
 from lakequeue.errors import (
     InvalidRequest,
     LakequeueError,
-    MalformedBody,
     UnknownMember,
     UnsupportedMediaType,
 )
 from lakequeue.wire.parsing import valid
 from memory_queue import positions, streams
+from memory_queue.calls import Aside, Call, Later, object_of, refusal_of, reply_of
 from memory_queue.clock import Clock
 from memory_queue.groups import Group, Groups, ModelMember
 from memory_queue.log import Log
@@ -42,36 +38,6 @@ from queue_rules.queues.retry_policy import check_retry
 _NAME: Final = "([^/?]+)"
 _RECORD: Final = f"/topics/{_NAME}/partitions/(-?\\d+)/records/(-?\\d+)"
 _MEMBER: Final = f"/v1/groups/{_NAME}/members/{_NAME}"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request."""
-
-    method: str
-    path: str
-    query: dict[str, str]
-    body: bytes
-    host: str = ""
-    """Of the client, as it says."""
-    waited_s: float = 0.0
-    """For how long it has been looked at again."""
-    content_type: str = ""
-    """Of the body."""
-
-
-@dataclass(frozen=True, slots=True)
-class Later:
-    """No answer yet: look again after a change, or after so long."""
-
-    look_in_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Aside:
-    """An answer that is made by calls to the queue itself: `run` it where nothing is locked."""
-
-    run: Callable[[], Reply]
 
 
 class Service:
@@ -117,6 +83,7 @@ class Service:
                 ("DELETE", _MEMBER, self._leave),
                 ("POST", f"{_MEMBER}/heartbeat", self._heartbeat),
                 ("GET", f"{_MEMBER}/records", self._poll),
+                ("POST", f"{_MEMBER}/records", self._work),
                 ("POST", f"{_MEMBER}/acks", self._acks),
             )
         ]
@@ -158,13 +125,13 @@ class Service:
             try:
                 said = self._route(call)
             except LakequeueError as error:
-                return _refusal(call, error)
+                return refusal_of(call, error)
             finally:
                 # A refusal may have done a part, and a poll may have found something dead.
                 asked = call.method == "GET" or isinstance(said, Later | Aside)
                 if not asked or self.log.count != before:
                     self.changed()
-            return said if isinstance(said, Later | Aside) else _reply(*said)
+            return said if isinstance(said, Later | Aside) else reply_of(*said)
 
     def _route(self, call: Call) -> tuple[int, Any] | Later | Aside:
         for method, pattern, answer in self._routes:
@@ -186,11 +153,11 @@ class Service:
         return 200, self._topics.get(name).description
 
     def _create_topic(self, call: Call, name: str) -> tuple[int, Any]:
-        topic, created = self._topics.create(name, _object(call.body))
+        topic, created = self._topics.create(name, object_of(call.body))
         return self._altered(topic.description, 201 if created else 200)
 
     def _alter_topic(self, call: Call, name: str) -> tuple[int, Any]:
-        altered = self._topics.alter(name, _object(call.body), self.clock.micros())
+        altered = self._topics.alter(name, object_of(call.body), self.clock.micros())
         return self._altered(altered.description, 200)
 
     def _delete_topic(self, _call: Call, name: str) -> tuple[int, Any]:
@@ -221,14 +188,14 @@ class Service:
         return 200, self.log.produce(parts.requests, topics, parts.numbers, query)
 
     def _redrive(self, call: Call, name: str) -> Aside:
-        request = valid(wire.RedriveRequest, _object(call.body))
+        request = valid(wire.RedriveRequest, object_of(call.body))
 
         def run() -> Reply:
             try:
                 part = redrive_part(name, request, [self._url], self._url, self.stopping.is_set)
             except LakequeueError as error:
-                return _refusal(call, error)
-            return _reply(200, part)
+                return refusal_of(call, error)
+            return reply_of(200, part)
 
         return Aside(run)
 
@@ -271,18 +238,18 @@ class Service:
         return 204, None
 
     def _seek(self, call: Call, name: str) -> tuple[int, Any]:
-        request = valid(wire.SeekRequest, _object(call.body))
+        request = valid(wire.SeekRequest, object_of(call.body))
         return 200, positions.seek(self._topics, self._groups, self.log, name, request)
 
     def _create_group(self, call: Call, name: str) -> tuple[int, Any]:
-        request = valid(wire.QueueGroupRequest, _object(call.body))
+        request = valid(wire.QueueGroupRequest, object_of(call.body))
         check_retry(request, [], self._topics.by_name)
         predicate_of(request.given())
         group = self._groups.made(name, GroupConfig("queue", request.given()))
         return 200, wire.QueueGroupAnswer(group=name, options=dict(group.config.options))
 
     def _pause(self, call: Call, name: str, verb: str) -> tuple[int, Any]:
-        request = valid(wire.PauseRequest, _object(call.body))
+        request = valid(wire.PauseRequest, object_of(call.body))
         check_pause(request, self._topics.get)
         group = self._groups.get(name)
         paused = verb == "pause"
@@ -290,11 +257,11 @@ class Service:
         return 200, pause_answer_of(name, group.pauses)
 
     def _purge(self, call: Call, name: str) -> tuple[int, Any]:
-        request = valid(wire.PurgeRequest, _object(call.body))
+        request = valid(wire.PurgeRequest, object_of(call.body))
         return 200, positions.purge(self._topics, self._groups, self.log, name, request)
 
     def _receive(self, call: Call, name: str) -> tuple[int, Any] | Later:
-        asked = valid(wire.ReceiveRequest, _object(call.body))
+        asked = valid(wire.ReceiveRequest, object_of(call.body))
         group, member = self._groups.anonymous_member(name, asked.topics or [name])
         now = self.clock.micros()
         records = self._queues.poll(group, member, now, asked.max, asked.visibility_timeout_ms)
@@ -305,13 +272,15 @@ class Service:
 
     def _settle(self, call: Call, name: str) -> tuple[int, Any]:
         """Receipts are good whoever sends them."""
-        request = valid(wire.AckRequest, _object(call.body))
-        names = {str(topic.topic_id): topic.topic for topic in self._topics.list()}
+        request = valid(wire.AckRequest, object_of(call.body))
         group = self._groups.get(name)
-        return 200, self._queues.settle(group, request, self.clock.micros(), names)
+        return 200, self._queues.settle(group, request, self.clock.micros(), self._names())
+
+    def _names(self) -> dict[str, str]:
+        return {str(topic.topic_id): topic.topic for topic in self._topics.list()}
 
     def _join(self, call: Call, name: str) -> tuple[int, Any]:
-        request = valid(wire.JoinRequest, _object(call.body))
+        request = valid(wire.JoinRequest, object_of(call.body))
         return 201, self._groups.join(name, request, call.host)
 
     def _leave(self, call: Call, name: str, member_id: str) -> tuple[int, Any]:
@@ -325,8 +294,27 @@ class Service:
             assignment=group.assigned(member), assignment_version=group.version
         )
 
+    def _work(self, call: Call, name: str, member_id: str) -> tuple[int, Any]:
+        """Acks and a poll, which waits for nothing here: the acks would be settled at each look."""
+        asked = valid(wire.WorkRequest, object_of(call.body))
+        group, _ = self._groups.member(name, member_id)
+        outcome = self._queues.outcome(group, asked, self.clock.micros(), self._names())
+        query = wire.PollQuery(max=asked.max, wait_ms=0, after=asked.after)
+        polled = self._polled(name, member_id, query, 0.0)
+        body = {} if isinstance(polled, Later) else polled[1]
+        settled = [one.model_dump() for one in outcome.settled if one.due or one.deadline]
+        return 200, body | {
+            "settled": settled,
+            "refused": [one.model_dump() for one in outcome.refused],
+        }
+
     def _poll(self, call: Call, name: str, member_id: str) -> tuple[int, Any] | Later:
         query = valid(wire.PollQuery, call.query, texts=True)
+        return self._polled(name, member_id, query, call.waited_s)
+
+    def _polled(
+        self, name: str, member_id: str, query: wire.PollQuery, waited_s: float
+    ) -> tuple[int, Any] | Later:
         group, member = self._groups.member(name, member_id)
         now = self.clock.micros()
         take = (
@@ -335,7 +323,7 @@ class Service:
             else partial(streams.poll, self.log, group, member, now)
         )
         records = take(query.max)
-        left_s = query.wait_ms / 1_000 - call.waited_s
+        left_s = query.wait_ms / 1_000 - waited_s
         if not records and not group.assigned(member):
             check_some_exist(member.request.topics, self._topics.list())
         if not records and left_s > 0 and member.told == group.version:
@@ -354,7 +342,7 @@ class Service:
         }
 
     def _acks(self, call: Call, name: str, member_id: str) -> tuple[int, Any]:
-        request = valid(wire.AckRequest, _object(call.body))
+        request = valid(wire.AckRequest, object_of(call.body))
         known = self._groups.by_name.get(name)
         if known is not None and known.is_queue:
             return self._settle(call, name)
@@ -364,30 +352,6 @@ class Service:
         return 200, streams.ack(self.log, group, member, request, mine)
 
 
-def _reply(status: int, body: Any) -> Reply:
-    if isinstance(body, BaseModel):
-        body = body.model_dump()
-    encoded = b"" if body is None else orjson.dumps(body)
-    return Reply(status, {"content-type": wire.JSON}, encoded)
-
-
-def _refusal(call: Call, error: LakequeueError) -> Reply:
-    if call.method == "POST":
-        error.stored = error.stored or "no"
-    problem = orjson.dumps(error.to_problem())
-    return Reply(error.http_status, {"content-type": wire.PROBLEM}, problem)
-
-
 def _look_in_s(group: Group, member: ModelMember, now: int, left_s: float) -> float:
     due = next_due(group, member) if group.is_queue else None
     return left_s if due is None else max(0.001, min(left_s, (due - now) / 1e6))
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        given = orjson.loads(body or b"{}")
-    except orjson.JSONDecodeError as e:
-        raise MalformedBody(f"the body is not JSON: {e}", hint="send a JSON object") from None
-    if not isinstance(given, dict):
-        raise MalformedBody("the body is not an object", hint="send a JSON object")
-    return given

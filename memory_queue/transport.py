@@ -12,7 +12,8 @@ import httpx2
 
 from lakequeue.calling.effects import Reply
 from lakequeue.wire import HOST_HEADER
-from memory_queue.service import Aside, Call, Later, Service
+from memory_queue.calls import Aside, Call, Later
+from memory_queue.service import Service
 
 
 class MemoryTransport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):

@@ -222,25 +222,31 @@ class Consuming(Keeping):
         return answer
 
     def _poll(self, member: Membership) -> Script[None]:
-        options = self._options
+        wait_ms = self._options.wait_ms
         request = Request(
             "GET",
             f"{self._path(member)}/records",
-            {
-                "max": self._wants(),
-                "wait_ms": options.wait_ms,
-                # If an answer is lost on the way, what it held is delivered again.
-                "after": member.last_poll,
-            },
-            read_timeout_s=options.wait_ms / 1000 + 15.0,
-            headers={"accept": ACCEPT} | ({PREFER: MINIMAL} if member.assignment else {}),
+            self._poll_query(member, wait_ms),
+            read_timeout_s=wait_ms / 1000 + 15.0,
+            headers={"accept": ACCEPT} | self._told_before(member),
         )
         if self.to_be_taken:
             self.to_be_taken = 0
             self._notify()
         began = self._now()
         answer = yield from self._ask(member, request)
-        body = read_poll(answer.reply)
+        self._take_in(member, read_poll(answer.reply), began)
+
+    def _poll_query(self, member: Membership, wait_ms: int) -> dict[str, int]:
+        # If an answer is lost on the way, what it held is delivered again.
+        return {"max": self._wants(), "wait_ms": wait_ms, "after": member.last_poll}
+
+    @staticmethod
+    def _told_before(member: Membership) -> dict[str, str]:
+        return {PREFER: MINIMAL} if member.assignment else {}
+
+    def _take_in(self, member: Membership, body: dict[str, Any], began: float) -> None:
+        """An answer to a poll that was asked at that time."""
         received(self.group, body["records"], self._now() - began)
         number = body.get("poll", 0)
         told = body.get("assignment")

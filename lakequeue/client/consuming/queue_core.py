@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import orjson
+
 from lakequeue.calling.calls import CallPolicy, call
-from lakequeue.calling.effects import Now, Script, Wait
+from lakequeue.calling.effects import Now, Request, Script, Wait
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.core import Consuming
 from lakequeue.client.consuming.keeping import OnLost, OnStatus
 from lakequeue.client.consuming.membership import ConsumeOptions, Membership
 from lakequeue.client.consuming.pace import Pace
+from lakequeue.client.consuming.poll_answers import read_poll
 from lakequeue.client.consuming.queue_fetch_buffer import Does, QueueFetchBuffer, ReceiptAction
 from lakequeue.client.consuming.traces import settling
 from lakequeue.client.message import Message
@@ -48,6 +51,13 @@ class QueueConsuming(Consuming):
         self.buffer = QueueFetchBuffer(group, now, renew_for_s)
         self._planned = float("inf")
         """When the wait of `keep` ends by itself."""
+        self._saying = False
+        """A request that settles is under way: what is said of one receipt stays in order."""
+        self._brings = True
+        """Polls may bring acknowledgements; services of an earlier release know no such poll."""
+        self._got = 0
+        self._in_flow = False
+        """The last poll got all it had asked for: the next need not wait for records."""
         self._fetching = False
         self._gives_back = False
         """What is fetched ahead goes back at once."""
@@ -129,14 +139,78 @@ class QueueConsuming(Consuming):
         self.settle("ack", message, None)
 
     def _received(self, records: list[dict[str, object]]) -> None:
+        self._got = len(records)
         self.buffer.received(records, self.settle)
 
     def _joined(self, visibility_timeout_ms: int | None) -> None:
         if visibility_timeout_ms is not None:
             self.buffer.visibility_s = visibility_timeout_ms / 1_000
 
+    # -- polls that bring acknowledgements --------------------------------------------------------
+
+    def _poll(self, member: Membership) -> Script[None]:
+        """As `Consuming._poll`. While records flow, a poll brings what is to be said.
+
+        It does not wait for records: what became of an acknowledgement is known as soon as it is.
+        """
+        wants, self._got = self._wants(), 0
+        sayings = self._to_bring()
+        if sayings:
+            try:
+                yield from self._bring(member, sayings)
+            finally:
+                self._saying = False
+                self._notify()
+        else:
+            yield from super()._poll(member)
+        self._in_flow = self._got >= wants
+
+    def _to_bring(self) -> list[ReceiptAction]:
+        """Whoever waits in `commit` or closes does not wait for records to be read."""
+        with self.lock:
+            hurried = self.committing > 0 or self.closing
+            if not (self._brings and self._in_flow) or self._saying or hurried:
+                return []
+            sayings = self.buffer.take(here=True)
+            self._saying = bool(sayings)
+        return sayings
+
+    def _bring(self, member: Membership, sayings: list[ReceiptAction]) -> Script[None]:
+        began = self._last_acks = self._now()
+        body = self._body_of(sayings) | self._poll_query(member, 0)
+        try:
+            with settling(self.group, *_named(sayings)) as span:
+                request = Request(
+                    "POST",
+                    f"{self._path(member)}/records",
+                    body=orjson.dumps(body),
+                    headers={**span.request_headers(), **self._told_before(member)},
+                )
+                answer = yield from self._ask(member, request)
+        except (TryAgain, Fenced) as error:
+            with self.lock:
+                if error.stored == "yes":  # only the poll has failed
+                    self.buffer.answered(sayings, error.extra.get("refused", []))
+                else:
+                    self.buffer.again(sayings, error)
+            raise
+        except LakequeueError as error:
+            # They are said without a poll then, and judged there.
+            self._brings = False
+            with self.lock:
+                self.buffer.again(sayings, error)
+            return
+        found = read_poll(answer.reply)
+        with self.lock:
+            self.buffer.answered(sayings, found.get("refused", []))
+        self._take_in(member, found, began)
+
+    # -- acknowledgements by themselves -----------------------------------------------------------
+
     def _acks_due(self) -> bool:
         with self.lock:
+            if self._saying:
+                return False
             if self._hands_out_no_more:
                 self.buffer.give_back()
             self.buffer.renew()
@@ -148,6 +222,8 @@ class QueueConsuming(Consuming):
             renewal_in = self.buffer.next_renewal_in()
         if work_in is not None and renewal_in is not None:
             work_in = max(0.001, min(work_in, renewal_in))
+        if work_in is not None and self._saying:
+            work_in = max(work_in, self._options.ack_interval_s)  # its end is told
         self._planned = float("inf") if work_in is None else self._now() + work_in
         return work_in
 
@@ -164,15 +240,21 @@ class QueueConsuming(Consuming):
 
     def _send_acks(self, member: Membership) -> Script[None]:
         with self.lock:
-            sayings = self.buffer.take()
+            if self._saying or not self.buffer.has_acks:
+                return  # a poll has just taken them
+            sayings, self._saying = self.buffer.take(), True
+        try:
+            yield from self._say(member, sayings)
+        finally:
+            self._saying = False
+            self._notify()
+
+    def _say(self, member: Membership, sayings: list[ReceiptAction]) -> Script[None]:
         self._last_acks = self._now()
         nodes = member.nodes if sayings[0].url is None else Nodes(sayings[0].url)
-        messages, does = [s.message for s in sayings], {s.does for s in sayings}
         try:
-            named = {"nack" if one == "return" else one for one in does}
-            with settling(self.group, messages, named) as span:
-                body = _body_of(sayings, unopened=self._tells_unopened)
-                request = self._acks_request(member, body, span)
+            with settling(self.group, *_named(sayings)) as span:
+                request = self._acks_request(member, self._body_of(sayings), span)
                 if nodes is member.nodes:
                     yield from self._ask(member, request)
                 else:
@@ -192,34 +274,39 @@ class QueueConsuming(Consuming):
             if nodes is member.nodes:
                 self._forget(member, error)
         except LakequeueError as error:
+            returns = self._tells_unopened and any(s.does == "return" for s in sayings)
             with self.lock:
-                if "return" in does and self._tells_unopened and isinstance(error, InvalidRequest):
+                if returns and isinstance(error, InvalidRequest):
                     self._tells_unopened = False
                     self.buffer.again(sayings, error)
                 else:
                     self.buffer.failed(sayings, error)
-        self._notify()
 
     def _forget(self, member: Membership, error: LakequeueError) -> None:
         if isinstance(error, Unreachable):
             self.nodes.leave(member.nodes.current)
         super()._forget(member, error)
 
+    def _body_of(self, sayings: list[ReceiptAction]) -> dict[str, Any]:
+        body: dict[str, Any] = {"acks": [], "nacks": [], "extend": []}
+        for saying in sayings:
+            receipt = saying.message.receipt
+            if saying.does == "ack":
+                body["acks"].append(receipt)
+            elif saying.does == "return":
+                back = {"receipt": receipt, "delay_ms": 0}
+                body["nacks"].append(back | {"unopened": True} if self._tells_unopened else back)
+            elif saying.does == "nack":
+                why = saying.message.nack_reason
+                nack = {"receipt": receipt, "delay_ms": saying.ms}
+                # Services of an earlier release do not know the field.
+                body["nacks"].append(nack if why is None else nack | {"reason": why})
+            else:
+                body["extend"].append({"receipt": receipt, "visibility_timeout_ms": saying.ms})
+        return body
 
-def _body_of(sayings: list[ReceiptAction], *, unopened: bool) -> dict[str, list[object]]:
-    body: dict[str, list[object]] = {"acks": [], "nacks": [], "extend": []}
-    for saying in sayings:
-        receipt = saying.message.receipt
-        if saying.does == "ack":
-            body["acks"].append(receipt)
-        elif saying.does == "return":
-            back = {"receipt": receipt, "delay_ms": 0}
-            body["nacks"].append(back | {"unopened": True} if unopened else back)
-        elif saying.does == "nack":
-            why = saying.message.nack_reason
-            nack = {"receipt": receipt, "delay_ms": saying.ms}
-            # Services of an earlier release do not know the field.
-            body["nacks"].append(nack if why is None else nack | {"reason": why})
-        else:
-            body["extend"].append({"receipt": receipt, "visibility_timeout_ms": saying.ms})
-    return body
+
+def _named(sayings: list[ReceiptAction]) -> tuple[list[Message], set[str]]:
+    """What a span tells of."""
+    does: list[str] = ["nack" if saying.does == "return" else saying.does for saying in sayings]
+    return [saying.message for saying in sayings], set(does)

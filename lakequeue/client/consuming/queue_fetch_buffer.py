@@ -169,14 +169,17 @@ class QueueFetchBuffer:
         """All that was asked for up to this number is decided."""
         return min(self._outstanding) - 1 if self._outstanding else self.queued
 
-    def take(self) -> list[ReceiptAction]:
-        """What the next request says: all to one node, each receipt once."""
+    def take(self, *, here: bool = False) -> list[ReceiptAction]:
+        """What the next request says: all to one node, each receipt once.
+
+        `here`: to the member's own node, whatever else is to be said.
+        """
         taken: list[ReceiptAction] = []
         left: deque[ReceiptAction] = deque()
         receipts: set[str] = set()
         while self._sayings:
             saying = self._sayings.popleft()
-            fits = not taken or saying.url == taken[0].url
+            fits = saying.url is None if here else not taken or saying.url == taken[0].url
             if fits and len(taken) < MOST_SAID and saying.message.receipt not in receipts:
                 taken.append(saying)
             else:

@@ -13,7 +13,8 @@ from lakequeue.calling.effects import Reply
 from lakequeue.errors import InvalidRequest, UnknownMember, Unreachable
 from lakequeue.testing import MemoryQueue
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL
-from memory_queue.service import Aside, Call, Later, Service
+from memory_queue.calls import Aside, Call, Later
+from memory_queue.service import Service
 
 
 def take(consumer: Consumer, count: int) -> list[Message]:

@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 
 from lakequeue.calling.effects import Reply
-from memory_queue.service import Call, Service
+from memory_queue.calls import Call
+from memory_queue.service import Service
 
 
 class Calls:
