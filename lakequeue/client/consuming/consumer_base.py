@@ -40,6 +40,8 @@ _log = logging.getLogger("lakequeue.consumer")
 CLOSE_TIMEOUT_S = 10.0
 _POLL_LEAVES_S = 0.005
 """Mostly it has left by then; if not, the records are not kept waiting for it."""
+_RETURN_TIMEOUT_S = 3.0
+"""For what is given back unopened: if nobody hears of it, it comes again, and has had an attempt."""
 _NO_ACKS = (
     "commit() of group %s commits nothing: it has %d records, and acknowledged none. Call "
     "message.ack() for each record that is done; all others are delivered again"
@@ -227,7 +229,7 @@ class ConsumerBase(ABC):
         with self._core.lock:
             self._core.buffer.lose_all(reason)
         self._notify()
-        yield Wait(lambda: self._core.is_given_back, CLOSE_TIMEOUT_S)
+        yield Wait(lambda: self._core.is_given_back, _RETURN_TIMEOUT_S)
         yield from self._core.leave()
         self._notify()
 
@@ -257,7 +259,7 @@ class ConsumerBase(ABC):
                 yield from self._committed(CLOSE_TIMEOUT_S)
         except LakequeueError as error:
             _log.warning(_LATE_ACKS, error)
-        yield from self._core.last_said(CLOSE_TIMEOUT_S)
+        yield from self._core.last_said(_RETURN_TIMEOUT_S)
 
     def _one_by_one(self, most: int) -> Messages:
         messages = Messages()
