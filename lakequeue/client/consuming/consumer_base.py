@@ -41,7 +41,7 @@ CLOSE_TIMEOUT_S = 10.0
 _POLL_LEAVES_S = 0.005
 """Mostly it has left by then; if not, the records are not kept waiting for it."""
 _RETURN_TIMEOUT_S = 3.0
-"""For what is given back unopened: if nobody hears of it, it comes again, and has had an attempt."""
+"""For what is given back unopened: if nobody hears of it, it comes again, as after an attempt."""
 _NO_ACKS = (
     "commit() of group %s commits nothing: it has %d records, and acknowledged none. Call "
     "message.ack() for each record that is done; all others are delivered again"
