@@ -32,13 +32,22 @@ settings.load_profile("any-machine")
 
 # The quick compiler and the simple collector: a Java machine of a test ends before the others pay.
 # A session's start takes 5 s of processor time and not 9, a table's first commits half. Classes are
-# those of published jars: to verify them again is a twelfth of a short session.
+# those of published jars: to verify them again is a twelfth of a short session. With the quick
+# compiler alone there is room for 48 MB of code; a session of many tests has more, and threw some
+# away and compiled it again: a quarter of its time.
 JAVA = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 for options in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(options, JAVA)
+
+# To make Java code of a plan, and compile it, pays for more rows than tests have: it was a fifth of
+# the time of a session that asks much. Documents and notebooks are tested as users have it.
+NO_CODE = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 # A call by `httpx2.get` reads all authorities that the machine trusts, also where the node that it
 # asks has no TLS. They are read once, for all clients that name none of their own.
@@ -79,6 +88,6 @@ def spark(java_home: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """One Spark session with Delta Lake for the whole run: two cores, 1 GiB, no user interface."""
     from tests.support.spark.spark_session import start_spark
 
-    session = start_spark(tmp_path_factory.mktemp("spark"))
+    session = start_spark(tmp_path_factory.mktemp("spark"), NO_CODE)
     yield session
     session.stop()

@@ -22,6 +22,7 @@ from tests.support.faults.statement_matrix import cell
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = [pytest.mark.matrix, pytest.mark.slow, pytest.mark.timeout(2400)]
 REFUSAL = "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE|DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE"
 _OF_RECORDS = sorted(name for name, table in TABLES.items() if not table.when_needed)
 """Those that a queue without authentication has."""
@@ -48,9 +49,6 @@ def column_of(table: str) -> str:
     return next(c.name for c in TABLES[table].columns if c.kind == "string" and c.name != "hour")
 
 
-@pytest.mark.timeout(2400)
-@pytest.mark.matrix
-@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard taken off"])
 @pytest.mark.parametrize("table", _OF_RECORDS)
@@ -71,9 +69,6 @@ def test_statements_of_spark(
     assert len(landed) > len(SQL) // 2
 
 
-@pytest.mark.timeout(2400)
-@pytest.mark.matrix
-@pytest.mark.slow
 @pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard taken off"])
 @pytest.mark.parametrize("table", _OF_RECORDS)
 def test_calls_of_delta_rs_and_polars(tmp_path: Path, table: str, guarded: bool) -> None:
