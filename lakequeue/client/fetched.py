@@ -7,6 +7,7 @@ somebody asks for it.
 from __future__ import annotations
 
 import gc
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, repeat
@@ -23,6 +24,8 @@ Ack = Callable[[Message, bool], None] | None
 Place = tuple[str, int]
 """(topic, partition)"""
 _TEXT, _JSON = int(Format.TEXT), int(Format.JSON)
+_COLLECTOR: Final = threading.Lock()
+"""Who has it may keep Python's garbage collector from looking."""
 _KEPT: Final = ("headers", "timestamp", "message_id", "receipt")
 """What is read only if somebody asks for it."""
 
@@ -293,13 +296,18 @@ def messages_of(runs: Iterable[Run]) -> list[Message]:
     Python's garbage collector does not look meanwhile. It would for each 700 of these objects, and
     soon take them, and all others with them, for old: that is a third of what a record costs.
     """
-    collects = gc.isenabled()
-    gc.disable()
+    # One thread at a time: another would find it off, and could leave it so.
+    mine = _COLLECTOR.acquire(blocking=False)
+    collects = mine and gc.isenabled()
     try:
+        if collects:
+            gc.disable()
         return [message for run in runs for message in run.messages()]
     finally:
         if collects:
             gc.enable()
+        if mine:
+            _COLLECTOR.release()
 
 
 def _topics(column: Column, partitions: list[int]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import threading
 
 import orjson
 import pytest
@@ -323,4 +324,47 @@ def test_garbage_is_collected_afterwards_as_before(*, collects: bool) -> None:
             messages_of([run])
         assert (meanwhile, gc.isenabled()) == ([False], collects)
     finally:
+        (gc.enable if before else gc.disable)()
+
+
+def test_garbage_is_collected_after_two_threads_have_made_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    making, asked = threading.Event(), threading.Event()
+
+    class Slow(Run):
+        __slots__ = ()
+
+        def messages(self) -> list[Message]:
+            making.set()
+            assert asked.wait(10.0)
+            return super().messages()
+
+    def of(run: type[Run]) -> threading.Thread:
+        given = Given(("orders", 0), 3, 1, None)
+        runs = [run(InJson([RAW]), 0, 1, given)]
+        thread = threading.Thread(target=messages_of, args=(runs,))
+        thread.start()
+        return thread
+
+    before, known = gc.isenabled(), gc.isenabled
+    gc.enable()
+    try:
+        first = of(Slow)
+        assert making.wait(10.0)
+
+        def asks() -> bool:
+            """The other thread goes on when the first has ended."""
+            found = known()
+            asked.set()
+            first.join(10.0)
+            return found
+
+        monkeypatch.setattr(gc, "isenabled", asks)
+        of(Run).join(10.0)
+        asked.set()
+        first.join(10.0)
+        assert known()
+    finally:
+        asked.set()
         (gc.enable if before else gc.disable)()
