@@ -58,6 +58,7 @@ class Consuming(Keeping):
         not."""
         self.to_be_taken = 0
         """Records that are about to be taken: so many that the next poll leaves first."""
+        self._poll_is_out = False
         self.iterates = False
         """A worker that takes one record at a time: what is fetched ahead is kept from others."""
         self._join_request = join
@@ -100,7 +101,10 @@ class Consuming(Keeping):
         with self.lock:
             ahead, ready = self._options.max_poll_records, self.buffer.ready
             taken = min(most, ready)
-            if taken < MANY or not ready >= ahead > ready - taken:
+            # Whoever is cancelled meanwhile takes nothing. He finds more than a poll ahead then, or
+            # one that is out, and is kept waiting no more.
+            room = 2 * ahead > ready >= ahead > ready - taken
+            if taken < MANY or not room or self._poll_is_out:
                 return
             self.to_be_taken = taken
         self._notify()
@@ -234,7 +238,11 @@ class Consuming(Keeping):
             self.to_be_taken = 0
             self._notify()
         began = self._now()
-        answer = yield from self._ask(member, request)
+        self._poll_is_out = True
+        try:
+            answer = yield from self._ask(member, request)
+        finally:
+            self._poll_is_out = False
         self._take_in(member, read_poll(answer.reply), began)
 
     def _poll_query(self, member: Membership, wait_ms: int) -> dict[str, int]:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-import threading
 
 import orjson
 import pytest
 
 from lakequeue.calling.effects import Http, Reply, Wait
 from lakequeue.calling.nodes import Nodes
-from lakequeue.client.consuming.consumer import Consumer
-from lakequeue.client.consuming.core import MANY, Consuming
+from lakequeue.client.consuming.core import Consuming
 from lakequeue.client.consuming.membership import ConsumeOptions, Membership
 from lakequeue.client.consuming.queue_core import QueueConsuming
-from lakequeue.client.fetched import Given, InJson, Run, messages_of
-from lakequeue.client.message import Message
 from lakequeue.errors import Broken, InvalidRequest
 from lakequeue.wire import MINIMAL, PREFER, Assigned, JoinRequest
 
@@ -265,106 +260,3 @@ def test_a_transformer_joins_at_a_node_of_an_earlier_release() -> None:
     assert "gapless" not in orjson.loads(second.request.body or b"")
     answer = {"member_id": "m", "session_timeout_ms": 6000, "assignment": []}
     assert isinstance(script.send(Reply(201, {}, orjson.dumps(answer))), Http), "the poll"
-
-
-def ready(count: int) -> Consumer:
-    """A consumer that has so many records, and fetches as many at once."""
-    consumer = Consumer("orders", group="billing", urls=["http://a"], max_poll_records=count)
-    core = consumer._core
-    core.member = Membership("m", Nodes("http://a"), 6.0, 0.0)
-    core.buffer.joined(1, [Assigned(topic="orders", partition=0, epoch=3)])
-    core.buffer.received([RAW | {"offset": n} for n in range(count)], core.ack)
-    return consumer
-
-
-def test_the_next_poll_leaves_before_many_records_are_made() -> None:
-    consumer = ready(MANY)
-    core, script = consumer._core, consumer._polled(1.0, MANY)
-    assert isinstance(next(script), Wait)
-    waits = script.send(True)
-    assert isinstance(waits, Wait)
-    assert waits.timeout_s is not None
-    assert not waits.until()
-    assert core.buffer.ready == MANY, "who is cancelled now has taken nothing"
-    assert core._has_room()
-    assert core.member is not None
-    assert isinstance(next(core._poll(core.member)), Http)
-    assert waits.until()
-    assert not core._has_room()
-    with pytest.raises(StopIteration) as end:
-        script.send(True)
-    assert [message.offset for message in end.value.value] == list(range(MANY))
-
-
-@pytest.mark.parametrize(("held", "taken"), [(MANY - 1, MANY - 1), (2 * MANY, 10)])
-def test_few_records_wait_for_no_poll(held: int, taken: int) -> None:
-    script = ready(held)._polled(1.0, taken)
-    assert isinstance(next(script), Wait)
-    with pytest.raises(StopIteration) as end:
-        script.send(True)
-    assert len(end.value.value) == taken
-
-
-@pytest.mark.parametrize("collects", [True, False])
-def test_garbage_is_collected_afterwards_as_before(*, collects: bool) -> None:
-    meanwhile = []
-
-    class Watched(Run):
-        __slots__ = ()
-
-        def messages(self) -> list[Message]:
-            meanwhile.append(gc.isenabled())
-            raise Broken("in the middle of it")
-
-    before = gc.isenabled()
-    (gc.enable if collects else gc.disable)()
-    try:
-        run = Watched(InJson([RAW]), 0, 1, Given(("orders", 0), 3, 1, None))
-        with pytest.raises(Broken):
-            messages_of([run])
-        assert (meanwhile, gc.isenabled()) == ([False], collects)
-    finally:
-        (gc.enable if before else gc.disable)()
-
-
-def test_garbage_is_collected_after_two_threads_have_made_records(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    making, asked = threading.Event(), threading.Event()
-
-    class Slow(Run):
-        __slots__ = ()
-
-        def messages(self) -> list[Message]:
-            making.set()
-            assert asked.wait(10.0)
-            return super().messages()
-
-    def of(run: type[Run]) -> threading.Thread:
-        given = Given(("orders", 0), 3, 1, None)
-        runs = [run(InJson([RAW]), 0, 1, given)]
-        thread = threading.Thread(target=messages_of, args=(runs,))
-        thread.start()
-        return thread
-
-    before, known = gc.isenabled(), gc.isenabled
-    gc.enable()
-    try:
-        first = of(Slow)
-        assert making.wait(10.0)
-
-        def asks() -> bool:
-            """The other thread goes on when the first has ended."""
-            found = known()
-            asked.set()
-            first.join(10.0)
-            return found
-
-        monkeypatch.setattr(gc, "isenabled", asks)
-        of(Run).join(10.0)
-        asked.set()
-        first.join(10.0)
-        assert known()
-    finally:
-        asked.set()
-        (gc.enable if before else gc.disable)()
