@@ -228,6 +228,9 @@ class QueueConsuming(Consuming):
         return work_in
 
     def _keep_has_work(self, member: Membership | None, with_acks: bool) -> bool:
+        if self._saying:
+            # Nothing is said meanwhile, and its end is told.
+            return self.leaving or self.member is not member
         if member is not None and self._hands_out_no_more and self.buffer.ready:
             return True
         with self.lock:

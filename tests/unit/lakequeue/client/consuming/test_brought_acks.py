@@ -196,3 +196,40 @@ def test_services_of_an_earlier_release_are_told_by_the_call_that_they_know() ->
     assert said(by_itself)["acks"] == [message.receipt]
     worker.core._in_flow = True
     assert worker.asks()[1].request.method == "GET"
+
+
+def test_the_keeper_sleeps_while_a_poll_brings_acks_though_something_has_to_be_renewed() -> None:
+    worker = Worker()
+    first, second = worker.flows()
+    first.ack()
+    script, _ = worker.asks()
+    worker.now += worker.core.buffer.visibility_s / 2
+    asleep = worker.keeps()
+    assert isinstance(asleep, Wait)
+    assert not asleep.until(), "an event loop would do nothing else, and never read the answer"
+    assert asleep.timeout_s is not None
+    worker.answers(script, 2, 3, settled=[], refused=[])
+    assert asleep.until()
+    renewal = worker.scripts[-1].send(True)
+    assert isinstance(renewal, Http)
+    assert [one["receipt"] for one in said(renewal)["extend"]] == [second.receipt]
+
+
+def test_the_keeper_sleeps_while_a_poll_brings_acks_though_something_has_to_go_back() -> None:
+    worker = Worker(ahead=4)
+    worker.answers(worker.asks()[0], 0, 1, 2, 3)
+    message = worker.core.next()
+    assert message is not None
+    message.ack()
+    script, _ = worker.asks()
+    worker.core.stop()
+    last = worker.core.last_said(3.0)
+    assert isinstance(next(last), Wait)
+    asleep = worker.keeps()
+    assert isinstance(asleep, Wait)
+    assert not asleep.until(), "as above"
+    worker.answers(script, settled=[], refused=[])
+    assert asleep.until()
+    back = worker.scripts[-1].send(True)
+    assert isinstance(back, Http)
+    assert len(said(back)["nacks"]) == 3
