@@ -57,8 +57,8 @@ class Attempt:
     """Attempts up to this one that came back unopened: they do not count."""
     opened: bool = True
     """False: this one is among them, or nobody can say any more that it is."""
-    told: bool = False
-    """Unopened: the tables are told so, before the partition is let go."""
+    told: int = 0
+    """Of them, those that the tables are told of before the partition is let go."""
 
     @property
     def counted(self) -> int:

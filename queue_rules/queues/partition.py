@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 from queue_rules.queues import open_records
@@ -182,14 +183,20 @@ class QueuePartition(OpenRecords):
                 one.left_unopened()
 
     def news_of_unopened(self) -> list[Attempt]:
-        """Those whose newest attempt came back unopened, and that nobody has got since: once."""
-        news = [
-            one
-            for one in self._open.values()
-            if one.standing is Standing.RETURNED and one.unopened and not (one.opened or one.told)
-        ]
-        for one in news:
-            one.told = True
+        """Those whose newest attempt came back unopened, and what is to be said of them: once.
+
+        Somebody may have just got one, and it is not known whether that will be committed. Of such
+        a one the attempt before is said: if the newer one is, that is what counts.
+        """
+        news: list[Attempt] = []
+        for one in self._open.values():
+            if one.unopened <= one.told:
+                continue
+            if one.standing is Standing.RETURNED and not one.opened:
+                news.append(one)
+            elif one.standing is Standing.IN_FLIGHT:
+                news.append(replace(one, attempt=one.attempt - 1))
+            one.told = one.unopened
         return news
 
     def never_left(self, attempts: Iterable[Attempt]) -> None:
