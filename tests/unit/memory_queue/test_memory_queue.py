@@ -65,6 +65,9 @@ def test_a_closed_queue_does_not_answer() -> None:
 
 
 def test_closing_ends_the_threads_of_what_was_made_here() -> None:
+    with MemoryQueue() as other:
+        other.create_topic("orders")
+        other.producer().send("orders", "a")  # one thread is of all producers of the process
     before = set(threading.enumerate())
     queue = MemoryQueue()
     queue.create_topic("orders")
