@@ -97,13 +97,13 @@ class OwnedPartition:
         super().__setattr__(name, value)
         if name == "cursor":
             self.look_again()
-        elif name in _TOLD and self.among is not None:
-            self.among.changed()
+        elif name in _TOLD and (among := self.among) is not None:
+            among.changed()
 
     def look_again(self) -> None:
         """Its next poll has to look at it: a record has come, or the cursor has gone back."""
-        if self.among is not None:
-            self.among.mark(self)
+        if (among := self.among) is not None:
+            among.mark(self)
 
     def rewind(self, delivered: int) -> None:
         """Have the next poll start at `delivered` again. Call with `fetching` and `lock` held."""

@@ -70,14 +70,14 @@ class Served(Mode, Protocol):
 def take_back(member: Member, delivered: Answered) -> None:
     """The client of this poll has hung up, or did not read: deliver the same again.
 
-    For a numbered poll unless a newer one has begun: that has taken it back already, and may have
-    delivered the same since.
+    For a numbered poll if its answer is still remembered. Else a newer one has taken it back
+    already, and may have delivered the same since.
     """
     if not delivered.number:
         delivered.take_back()
     else:
         with member.polls.lock:
-            if member.polls.begun != delivered.number:
+            if all(number != delivered.number for number, _ in member.polls.answered):
                 return
             delivered.take_back()
             member.polls.answered.clear()

@@ -91,6 +91,15 @@ def test_a_client_that_hung_up_takes_nothing_back_behind_its_next_poll() -> None
     assert part.cursor.delivered == 5
 
 
+def test_a_client_that_hung_up_takes_back_though_its_polls_were_ended() -> None:
+    part, one = owned(0, delivered=5), member()
+    first = StreamPollResult(before=[(part, 0, 0)], number=one.polls.begin(0))
+    one.polls.answered.append((first.number, first))
+    one.polls.begun += 1  # as what comes back unopened does
+    take_back(one, first)
+    assert (part.cursor.delivered, one.polls.answered) == (0, [])
+
+
 def test_records_of_an_epoch_that_the_answer_does_not_name_are_dropped() -> None:
     parts = [owned(0), owned(1)]
     delivered = StreamPollResult(
