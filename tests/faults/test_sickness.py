@@ -57,8 +57,6 @@ def test_a_sick_store_answers_and_recovers(
     chart: Path, node: IngestService, ills: dict[str, Any], expected: tuple[int, str | None]
 ) -> None:
     chart.write_text(json.dumps(ills))
-    if expected[0] != 200:
-        wait_for(lambda: sent(node)[0] != 200, "the node is sick")
     assert sent(node) == expected
     chart.unlink()
     wait_for(lambda: sent(node)[0] == 200, "the node is well again")
@@ -71,7 +69,7 @@ def test_a_clock_that_jumps_shows_in_the_stamps(chart: Path, node: IngestService
 
     before = stamp()
     chart.write_text(json.dumps({"clock_s": {"patient": 3.0}}))
-    wait_for(lambda: stamp() > before + 2_500_000, "stamps are ahead")
+    assert stamp() > before + 2_500_000
     chart.unlink()
 
 

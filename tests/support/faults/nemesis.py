@@ -32,7 +32,7 @@ from tests.support.faults.faulty_cluster import (
     SESSION_TIMEOUT_S,
     FaultyCluster,
 )
-from tests.support.faults.sickness import LOOK_S, SICK_FILE
+from tests.support.faults.sickness import IN_THE_MIDDLE_S, SICK_FILE
 from tests.support.faults.tcp_proxy import Line
 
 HERE = Path(__file__).parents[3]
@@ -289,7 +289,7 @@ class Nemesis:
             self._wait(fault)
         finally:
             self._faulty.sicken(clock_s=None)
-            self._pause.wait(LOOK_S)
+            self._pause.wait(IN_THE_MIDDLE_S)
             self._said.write([Event("clock", proc=fault.target)])
 
     def _checkpoint_deleted(self, fault: Fault) -> None:
