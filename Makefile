@@ -3,7 +3,9 @@
 SHELL := /bin/bash
 VENV := .venv/bin
 ROOT ?= lakequeue-data
-UNIT_ARGUMENTS := -m pytest -p no:schemathesis -m "not zookeeper" -q -n logical --dist worksteal
+# One worker more than there are processors: some tests wait.
+UNIT_WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+UNIT_ARGUMENTS := -m pytest -p no:schemathesis -m "not zookeeper" -q -n $(UNIT_WORKERS) --dist worksteal
 UNIT := $(VENV)/python $(UNIT_ARGUMENTS)
 # Those that drive the pure rules, and all others.
 DRIVE_RULES := tests/behaviour $(addprefix tests/unit/,queue_rules queue_access memory_queue ingest consumer_service jobs)

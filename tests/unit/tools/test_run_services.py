@@ -226,7 +226,7 @@ def test_lanes_of_spark_run_others_when_there_is_no_spark_left() -> None:
     meets = (
         "import os\n\ndef test_it():\n    for fifo in {0}:\n        os.close(os.open(fifo, {1}))"
     )
-    fifos = [f"fifo{number}" for number in range(1, 7)]
+    fifos = [f"fifo{number}" for number in range(1, len(run_services._LANES))]
     for fifo in fifos:
         os.mkfifo(fifo)
         Path(f"test_{fifo}.py").write_text(meets.format([fifo], "os.O_WRONLY"))
