@@ -7,6 +7,7 @@ somebody asks for it.
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,8 +25,15 @@ Ack = Callable[[Message, bool], None] | None
 Place = tuple[str, int]
 """(topic, partition)"""
 _TEXT, _JSON = int(Format.TEXT), int(Format.JSON)
-_COLLECTOR: Final = threading.Lock()
-"""Who has it may keep Python's garbage collector from looking."""
+_COLLECTOR: Final = threading.RLock()
+"""Who has it may keep Python's garbage collector from looking. A signal handler may fork."""
+if hasattr(os, "register_at_fork"):
+    # A child would go on without the collector, and without the thread that puts it back.
+    os.register_at_fork(
+        before=_COLLECTOR.acquire,
+        after_in_parent=_COLLECTOR.release,
+        after_in_child=_COLLECTOR.release,
+    )
 _KEPT: Final = ("headers", "timestamp", "message_id", "receipt")
 """What is read only if somebody asks for it."""
 

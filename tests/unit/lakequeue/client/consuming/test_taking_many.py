@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
+import signal
 import threading
 
 import orjson
@@ -161,4 +163,39 @@ def test_garbage_is_collected_after_two_threads_have_made_records(
         assert known()
     finally:
         asked.set()
+        (gc.enable if before else gc.disable)()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is nothing to inherit")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_garbage_is_collected_in_a_child_that_is_forked_meanwhile() -> None:
+    making, forking = threading.Event(), threading.Event()
+    os.register_at_fork(before=forking.set)  # called before what was registered earlier
+
+    class Slow(Run):
+        __slots__ = ()
+
+        def messages(self) -> list[Message]:
+            making.set()
+            assert forking.wait(10.0)
+            return super().messages()
+
+    before = gc.isenabled()
+    gc.enable()
+    try:
+        runs = [Slow(InJson([RAW]), 0, 1, Given(("orders", 0), 3, 1, None))]
+        thread = threading.Thread(target=messages_of, args=(runs,))
+        thread.start()
+        assert making.wait(10.0)
+        child = os.fork()
+        if not child:
+            signal.alarm(5)
+            collected = gc.isenabled()
+            made = messages_of([Run(InJson([RAW]), 0, 1, runs[0].given)])
+            os._exit(2 * collected + len(made))
+        _, status = os.waitpid(child, 0)
+        thread.join()
+        assert os.waitstatus_to_exitcode(status) == 3
+        assert gc.isenabled()
+    finally:
         (gc.enable if before else gc.disable)()
