@@ -86,7 +86,8 @@ class NodeProcess:
         event = json.loads(line or "{}")
         if event.get("event") != "ready":
             self.end()
-            raise RuntimeError(f"{name} did not start: {event}, see {self.trace}")
+            said = self.trace.read_text()[-3_000:]
+            raise RuntimeError(f"{name} did not start: {event}; {self.trace} ends with\n{said}")
         self.url = str(event["url"])
         self.shard = str(event["shard"])
         self.worker = int(event["pid"])
