@@ -73,6 +73,7 @@ def _fork(link: socket.socket) -> int | None:
     parted, part = os.pipe()
     between = os.fork()
     if between == 0:
+        first_parent = os.getpid()
         node = os.fork()
         if node:
             os.write(tell, str(node).encode())
@@ -82,6 +83,10 @@ def _fork(link: socket.socket) -> int | None:
         link.close()
         os.read(parted, 1)
         os.close(parted)
+        # Who ends closes its files first, and then gives its children away. A node that is to end
+        # with its parent (`die_with_parent`) would end with this one.
+        while os.getppid() == first_parent:
+            os.sched_yield()
         return None
     for each in (tell, parted, part):
         os.close(each)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.support.forking.forked import Forked
+from tests.support.forking import fork_server
+from tests.support.forking.forked import Forked, _adopt
 
 SERVICE = [sys.executable, "-m", "consumer_service"]
 
@@ -52,3 +55,29 @@ def test_what_a_start_reads_of_the_environment_needs_a_start(tmp_path: Path, nam
             assert not is_forked(process.pid)
         finally:
             process.kill()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_it_begins_when_it_is_a_child_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is forked in between closes its files, and gives its child away some time later."""
+    ours, theirs = socket.socketpair()
+    end = os._exit
+
+    def slowly(code: int) -> None:
+        os.closerange(3, 256)
+        threading.Event().wait(0.2)
+        end(code)
+
+    tests = os.fork()
+    if not tests:
+        signal.alarm(20)
+        _adopt(True)
+        me = os.getpid()
+        monkeypatch.setattr(os, "_exit", slowly)
+        node = fork_server._fork(theirs)
+        if node is None:
+            end(int(os.getppid() != me))
+        end(os.waitstatus_to_exitcode(os.waitpid(node, 0)[1]))
+    for each in (ours, theirs):
+        each.close()
+    assert os.waitstatus_to_exitcode(os.waitpid(tests, 0)[1]) == 0
