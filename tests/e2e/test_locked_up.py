@@ -31,7 +31,13 @@ from tests.support.access.locked import as_, secret_of
 from tests.support.services.endpoint import Endpoint, status
 from tests.support.services.zookeeper import wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.zookeeper,
+    pytest.mark.slow,
+    pytest.mark.faults,
+    pytest.mark.timeout(600),
+]
 CLI = (sys.executable, "-m", "lakequeue_cli.app")
 OPEN = {"/healthz", "/readyz"}
 TOKEN = "eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2lkLmV4YW1wbGUub3JnLyJ9.Y2FuYXJ5LXRva2Vu"
@@ -258,7 +264,6 @@ def jobs_beside(locked: Locked, password: str, replica: Path, fork: Path) -> lis
     return said
 
 
-@pytest.mark.faults
 def test_no_secret_is_anywhere(locked: Locked) -> None:
     password = (locked.root / "_work" / "zookeeper-password").read_text().strip()
     secret = new_secret()

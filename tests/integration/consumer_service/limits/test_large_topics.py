@@ -11,7 +11,12 @@ from queue_tables.topics import TopicStore
 from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue, group_of
 from tests.support.services.zookeeper import wait_for
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.zookeeper,
+    pytest.mark.slow,
+    pytest.mark.faults,
+    pytest.mark.timeout(300),
+]
 
 
 def test_the_most_partitions_under_a_long_name_stop_no_other_group(
