@@ -23,7 +23,7 @@ _AXES = {
     "groups": ("groups that all read 8 partitions", "10,000 deliveries/s"),
     "idle_polls": ("polls that wait for nothing", "500 deliveries/s beside them"),
     "records": ("records in the log before the node starts", "500 deliveries/s"),
-    "nodes": ("nodes on the machine, for 100 groups", "10,000 deliveries/s"),
+    "nodes": ("nodes on the machine, for 300 groups", "10,000 deliveries/s"),
 }
 
 
