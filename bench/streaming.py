@@ -21,14 +21,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench import latency
 from lakequeue.client.admin import Admin
-from lakequeue.processes.java import find_java
+from lakequeue.processes.java import QUICK_COMPILER, find_java
 from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from tests.support.spark.spark_session import start_spark
 
 PARTITIONS = 8
 RATE, WARM_UP_S = 1_000, 30.0
 LOW_LATENCY = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": f"{QUICK_COMPILER} -XX:+UseSerialGC",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.checkpointFileManagerClass": (

@@ -32,7 +32,7 @@ from lakequeue.errors import (
 )
 from lakequeue.processes import programs
 from lakequeue.processes.folders import make_private
-from lakequeue.processes.java import java_command
+from lakequeue.processes.java import QUICK_COMPILER, java_command
 from lakequeue.processes.java_logs import log4j_settings
 from lakequeue.processes.parent import die_with_parent
 from lakequeue.settings import Settings
@@ -158,7 +158,7 @@ def server_command(
         java_command(),
         "-Xmx128m",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
+        *QUICK_COMPILER.split(),
         # The transaction log grows in steps of 64 MiB by default: too much for what stands in it.
         "-Dzookeeper.preAllocSize=4096",
         "-Djava.awt.headless=true",

@@ -13,6 +13,7 @@ import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
 
+from lakequeue.processes.java import QUICK_COMPILER
 from tests.support.examples import examples
 from tests.support.services.zookeeper import own_zookeeper, sessions, zookeeper
 
@@ -32,11 +33,9 @@ settings.load_profile("any-machine")
 
 # The quick compiler and the simple collector: a Java machine of a test ends before the others pay.
 # A session's start takes 5 s of processor time and not 9, a table's first commits half. Classes are
-# those of published jars: to verify them again is a twelfth of a short session. With the quick
-# compiler alone there is room for 48 MB of code; a session of many tests has more, and threw some
-# away and compiled it again: a quarter of its time.
+# those of published jars: to verify them again is a twelfth of a short session.
 JAVA = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m "
+    f"{QUICK_COMPILER} -XX:+UseSerialGC "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 for options in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from lakequeue.errors import LakequeueError
 from lakequeue.processes import class_archive, programs
 from lakequeue.processes.jars import jar_paths
-from lakequeue.processes.java import find_java
+from lakequeue.processes.java import QUICK_COMPILER, find_java
 from lakequeue.processes.java_logs import log4j_settings
 from lakequeue.processes.spark_sessions import QUIET, has_host
 
@@ -120,7 +120,7 @@ def _launch(log4j: Path, work_dir: Path, driver_memory: str) -> dict[str, str]:
         # plans that are planned anew each time anyway.
         "spark.driver.extraJavaOptions": (
             f"-Dlog4j2.configurationFile={log4j.absolute().as_uri()} -XX:+UseSerialGC -Xss4m "
-            "-XX:TieredStopAtLevel=1"
+            f"{QUICK_COMPILER}"
         ),
         "spark.python.worker.reuse": "true",
         "spark.python.daemon.module": "jobs.rows.daemon",

