@@ -220,7 +220,7 @@ def test_the_records_made_are_bounded_too() -> None:
 def test_readers_beside_a_writer_that_drops_the_oldest_get_every_record_in_order() -> None:
     """Without a lock for readers: whoever is inside the window finds all of it, without a hole."""
     segments = Segments(40 * rows(0, 1).nbytes)
-    last = 6_000
+    last = 20_000
     failed: list[str] = []
     written = [0]
     """The first offset of the newest segment."""
