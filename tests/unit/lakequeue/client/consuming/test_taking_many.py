@@ -123,18 +123,24 @@ def test_garbage_is_collected_afterwards_as_before(*, collects: bool) -> None:
         (gc.enable if before else gc.disable)()
 
 
-def test_garbage_is_collected_after_two_threads_have_made_records(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    making, asked = threading.Event(), threading.Event()
+def waiting(making: threading.Event, until: threading.Event) -> type[Run]:
+    """A run that says when its records are being made, and makes them when it may."""
 
     class Slow(Run):
         __slots__ = ()
 
         def messages(self) -> list[Message]:
             making.set()
-            assert asked.wait(10.0)
+            assert until.wait(10.0)
             return super().messages()
+
+    return Slow
+
+
+def test_garbage_is_collected_after_two_threads_have_made_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    making, asked = threading.Event(), threading.Event()
 
     def of(run: type[Run]) -> threading.Thread:
         given = Given(("orders", 0), 3, 1, None)
@@ -146,7 +152,7 @@ def test_garbage_is_collected_after_two_threads_have_made_records(
     before, known = gc.isenabled(), gc.isenabled
     gc.enable()
     try:
-        first = of(Slow)
+        first = of(waiting(making, asked))
         assert making.wait(10.0)
 
         def asks() -> bool:
@@ -172,18 +178,10 @@ def test_garbage_is_collected_in_a_child_that_is_forked_meanwhile() -> None:
     making, forking = threading.Event(), threading.Event()
     os.register_at_fork(before=forking.set)  # called before what was registered earlier
 
-    class Slow(Run):
-        __slots__ = ()
-
-        def messages(self) -> list[Message]:
-            making.set()
-            assert forking.wait(10.0)
-            return super().messages()
-
     before = gc.isenabled()
     gc.enable()
     try:
-        runs = [Slow(InJson([RAW]), 0, 1, Given(("orders", 0), 3, 1, None))]
+        runs = [waiting(making, forking)(InJson([RAW]), 0, 1, Given(("orders", 0), 3, 1, None))]
         thread = threading.Thread(target=messages_of, args=(runs,))
         thread.start()
         assert making.wait(10.0)
