@@ -73,7 +73,10 @@ AXES: dict[str, Sequence[Shape]] = {
     "groups": [replace(PLAIN, groups=n, deliveries=10_000) for n in (1, 20, 100, 500)],
     "idle_polls": [replace(PLAIN, idle_polls=n) for n in (0, 500, 2_000)],
     "records": [replace(PLAIN, records=n) for n in (0, 1_000_000, 10_000_000)],
-    "nodes": [replace(PLAIN, nodes=n, groups=300, deliveries=10_000) for n in (1, 2)],
+    "nodes": [
+        replace(PLAIN, nodes=n, groups=shapes_page.GROUPS_OF_NODES, deliveries=10_000)
+        for n in (1, 2)
+    ],
 }
 
 

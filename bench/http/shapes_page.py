@@ -17,13 +17,15 @@ FLAT = 1.25
 FULL = 0.9
 """Cores of a node, from which on its one core is full: it is one Python process."""
 _MEASURES = (("p50_ms", "p50"), ("p99_ms", "p99"), ("node_cpu", "CPU"))
+GROUPS_OF_NODES = 300
+"""So many that the core of one node is full, along `nodes`."""
 _AXES = {
     "partitions": ("partitions of one topic", "500 deliveries/s"),
     "topics": ("topics of one partition", "500 deliveries/s"),
     "groups": ("groups that all read 8 partitions", "10,000 deliveries/s"),
     "idle_polls": ("polls that wait for nothing", "500 deliveries/s beside them"),
     "records": ("records in the log before the node starts", "500 deliveries/s"),
-    "nodes": ("nodes on the machine, for 300 groups", "10,000 deliveries/s"),
+    "nodes": (f"nodes on the machine, for {GROUPS_OF_NODES} groups", "10,000 deliveries/s"),
 }
 
 
