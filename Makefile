@@ -131,8 +131,8 @@ bench-sqs: setup jars ## measure the SQS gateway, ElasticMQ and moto's server (5
 bench-shapes: setup ## measure whether more partitions, topics, groups, polls, nodes or records cost; writes docs/benchmarks/shapes.md (BEFORE=DIR)
 	@$(VENV)/python -m bench.http.shapes --json docs/benchmarks/shapes.json --docs docs/benchmarks $(if $(BEFORE),--before $(BEFORE))
 
-flat: setup ## measure whether 20,000 batches take as long at the end as in the beginning (BATCHES=…)
-	@$(VENV)/python -m bench.flat $(if $(BATCHES),--batches $(BATCHES))
+flat: setup ## measure whether 20,000 batches take as long at the end as in the beginning (BATCHES=…); writes docs/benchmarks/flat.md
+	@$(VENV)/python -m bench.flat --docs docs/benchmarks/flat.md $(if $(BATCHES),--batches $(BATCHES))
 
 notebooks: setup jars ## run the notebooks on a queue of their own; writes docs/notebooks/
 	@$(VENV)/python -m tests.support.spark.notebook docs/notebooks

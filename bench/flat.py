@@ -1,12 +1,15 @@
 """Flat over time: does a batch take longer after 20,000 of them than in the beginning?
 
-    python -m bench.flat [--batches 20000] [--records 250] [--json FILE]
+    python -m bench.flat [--batches 20000] [--records 250] [--docs FILE]
 
 The order job's own looking, cutting, numbering, writing and committing, called in a row, without
 Spark and HTTP; beside it the checkpoints of its leader, and what the jobs `compaction` and
 `retention` do, as often as beside three batches a second. Time is told, not waited for: the clock
 of stamps, records and jobs goes on by a third of a second a batch. Ages of what was really written
 (how long commits stay for those who follow a table) are shortened by the same factor.
+
+Every 500 batches the machine's speed is measured as well: what a batch takes is compared in loops,
+because a machine that others share changes its speed within an hour.
 """
 
 from __future__ import annotations
@@ -16,13 +19,15 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 
 from bench import machine
+from bench.figures import rows_of
 from bench.inbox import inbox_rows
 from jobs.maintenance.log_compaction import Bounds, compact_log
 from jobs.maintenance.log_retention import retain_log
@@ -47,8 +52,19 @@ VALUE_BYTES = 200
 PARTITIONS = 8
 RETENTION_MS = 30 * 60_000
 WINDOW = 500
-"""Batches at the beginning and at the end that are compared."""
+"""Batches that are looked at together; the first ones and the last ones are compared."""
 _MAX_IDS = 10**8
+
+
+class Window(TypedDict):
+    """Batches in a row."""
+
+    first_batch: int
+    batch_p50_ms: float
+    batch_p95_ms: float
+    cpu_p50_ms: float
+    loop_ms: float
+    """The calibrating loop, just before them."""
 
 
 class Course:
@@ -61,12 +77,16 @@ class Course:
         records: int,
         batch_us: int = BATCH_US,
         checkpoint_every: int = SETTINGS.checkpoint_every,
+        window: int = WINDOW,
     ) -> None:
         self.root = root
+        self.window = window
         self.took_ms: list[float] = []
         """Of each batch, from the look at the shards to the durable commit."""
         self.cpu_ms: list[float] = []
         """The same in time of the processor: what others use does not count."""
+        self.loop_ms: list[float] = []
+        """The calibrating loop before each window of batches."""
         self.maintenance_s = 0.0
         self._records = records
         self._batch_us = batch_us
@@ -85,6 +105,8 @@ class Course:
     def run(self, batches: int) -> None:
         """So many batches more."""
         for _ in range(batches):
+            if len(self.took_ms) % self.window == 0:
+                self.loop_ms.append(machine.calibrated()["loop_ms"])
             self._batch()
             self._checkpoints.write_if_due(self._leader.state.log.version)
             if len(self.took_ms) % self.maintain_every == 0:
@@ -146,28 +168,90 @@ def measure(course: Course, batches: int) -> dict[str, Any]:
         left = batches - len(course.took_ms)
         course.run(min(left, 1))
         left = batches - len(course.took_ms)
-    window = min(WINDOW, batches // 4)
-    spreads = {
-        f"{name}_{where}_ms": _spread(part)
-        for name, took in (("batch", course.took_ms), ("cpu", course.cpu_ms))
-        for where, part in (("first", took[:window]), ("last", took[-window:]))
-    }
-    return spreads | {
+    windows = _windows(course)
+    return {
         "batches": batches,
-        "ratio": _ratio(course.took_ms, window),
-        "cpu_ratio": _ratio(course.cpu_ms, window),
+        "windows": windows,
+        "ratio": _ratio([window["batch_p50_ms"] for window in windows]),
+        "ratio_in_loops": _ratio([_in_loops(window) for window in windows]),
+        "cpu_ratio": _ratio([window["cpu_p50_ms"] for window in windows]),
+        "cpu_ratio_in_loops": _ratio(
+            [window["cpu_p50_ms"] / window["loop_ms"] for window in windows]
+        ),
         "most": most,
         "at_the_end": course.sizes(),
         "maintenance_s": round(course.maintenance_s, 1),
     }
 
 
-def _ratio(took: list[float], window: int) -> float:
-    return round(median(took[-window:]) / median(took[:window]), 2)
+def _windows(course: Course) -> list[Window]:
+    """The whole ones, in their order."""
+    found: list[Window] = []
+    for first in range(0, len(course.took_ms) - course.window + 1, course.window):
+        part = slice(first, first + course.window)
+        took, cpu = course.took_ms[part], course.cpu_ms[part]
+        found.append(
+            {
+                "first_batch": first,
+                "batch_p50_ms": round(median(took), 2),
+                "batch_p95_ms": round(quantiles(took, n=20)[-1], 2),
+                "cpu_p50_ms": round(median(cpu), 2),
+                "loop_ms": course.loop_ms[first // course.window],
+            }
+        )
+    return found
 
 
-def _spread(took: list[float]) -> dict[str, float]:
-    return {"p50": round(median(took), 2), "p95": round(quantiles(took, n=20)[-1], 2)}
+def _in_loops(window: Window) -> float:
+    return window["batch_p50_ms"] / window["loop_ms"]
+
+
+def _ratio(found: Sequence[float]) -> float:
+    """Of the last window to the first."""
+    return round(found[-1] / found[0], 2)
+
+
+def page(result: Mapping[str, Any], where: machine.Machine) -> str:
+    """Markdown."""
+    windows: list[Window] = result["windows"]
+    told_h = result["batches"] * BATCH_US / 3.6e9
+    lines = [
+        "# Flat over time: the last batches beside the first",
+        "",
+        f"Written by `make flat` on {where['measured_at'][:10]}. {machine.sentence(where)}",
+        "",
+        f"{result['batches']:,} batches of the order job, one after the other, without Spark and "
+        f"HTTP: {told_h:.1f} hours of three batches a second. Beside them the checkpoints of "
+        "`log`, compaction and retention run as often as they would. The calibrating loop runs "
+        "before each window of batches: machines change their speed within an hour.",
+        "",
+        f"The last window takes {result['ratio']:.2f} × of the first, in loops "
+        f"**{result['ratio_in_loops']:.2f} ×**; of its CPU {result['cpu_ratio']:.2f} ×, in loops "
+        f"**{result['cpu_ratio_in_loops']:.2f} ×**.",
+        "",
+    ]
+    head = ["batches from", "p50 ms", "p95 ms", "CPU p50 ms", "loop ms", "p50 in loops"]
+    rows = [
+        [
+            f"{window['first_batch']:,}",
+            f"{window['batch_p50_ms']:.1f}",
+            f"{window['batch_p95_ms']:.1f}",
+            f"{window['cpu_p50_ms']:.1f}",
+            f"{window['loop_ms']:.0f}",
+            f"{_in_loops(window):.3f}",
+        ]
+        for window in windows
+    ]
+    lines += rows_of(head, rows)
+    most = result["most"]
+    lines += [
+        f"No table had more than {most['live_files']:,} files, nor more than "
+        f"{most['log_objects']:,} objects in its `_delta_log`; at the end `log` has "
+        f"{result['at_the_end'][LOG.name]['live_files']:,} and "
+        f"{result['at_the_end'][LOG.name]['log_objects']:,}.",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -175,16 +259,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=int, default=20_000)
     parser.add_argument("--records", type=int, default=250, help="a batch")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--docs", type=Path, help="the page to write")
     args = parser.parse_args()
-    machine.announce()
+    where = machine.describe()
     log_to_stderr("info")
     with tempfile.TemporaryDirectory() as folder:
         root = QueueRoot.open(f"{folder}/queue")
         result = measure(Course(root, args.batches, args.records), args.batches)
     print(json.dumps(result, indent=2))
-    if args.json:
-        args.json.write_text(json.dumps(result, indent=2) + "\n")
+    if args.docs:
+        args.docs.write_text(page(result, where))
 
 
 if __name__ == "__main__":
