@@ -39,13 +39,7 @@ def render(results: Mapping[str, Any]) -> str:
             "(not of those that a batch before or after this window ordered).",
             "",
             *rows_of(["stage", "what is in it", "mean ms", "p50", "p99", "share of mean"], stages),
-            "A trigger of the order job, by Spark's own report (mean ms; `addBatch` is the batch "
-            "above, the rest is between batches):",
-            "",
-            *rows_of(
-                ["phase", "ms"],
-                [[f"`{name}`", f"{ms:.1f}"] for name, ms in results["triggers_ms"].items()],
-            ),
+            *_triggers(dict(results["triggers_ms"])),
             "What the processes count of themselves meanwhile (`/metrics`): how often for 1,000 "
             "records, and the mean of each. A commit of a group or a batch is *gathering* (waiting "
             "for more records), *writing* (Parquet) and *committing*; `sync` is fsync.",
@@ -87,6 +81,17 @@ def _cpu(cpu: Mapping[str, Mapping[str, float]]) -> list[str]:
     ]
     rows.append(["all", *(f"{sum(cpu[way].values()):.1f}" for way in ("paced", "fast"))])
     return rows_of(["process", "at 1,000/s", "as fast as it goes"], rows)
+
+
+def _triggers(phases: dict[str, float]) -> list[str]:
+    count = phases.pop("triggers")
+    return [
+        f"A trigger of the order job, by Spark's own report (mean ms of {count:,.0f} triggers; "
+        "`addBatch` is the batch above; `latestOffset` waits for records, and for the pace of "
+        "batches):",
+        "",
+        *rows_of(["phase", "ms"], [[f"`{name}`", f"{ms:.1f}"] for name, ms in phases.items()]),
+    ]
 
 
 def _floors(floors: Mapping[str, Mapping[str, float]]) -> list[str]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -39,6 +39,8 @@ class Stations(NamedTuple):
     sent: float
     sealed: float
     durable: float
+    free: float
+    """The batch before its own has ended."""
     taken: float
     numbered: float
     written: float
@@ -49,7 +51,8 @@ class Stations(NamedTuple):
 STAGES = (
     ("sent → group closed", "the client's batch, HTTP, parsing, waiting for the group before"),
     ("group closed → acknowledged table", "Parquet, fsync, commit into the inbox"),
-    ("inbox → batch begins", "the batch before it, notification, the source, reading the inbox"),
+    ("inbox → the batch before ends", "a trigger is under way: its batch, its checkpoint"),
+    ("→ its batch begins", "notification, Spark's trigger, the source, reading the inbox"),
     ("numbering", "deduplication, sorting, offsets"),
     ("writing", "values copied into log files, Parquet, fsync"),
     ("committing", "what is left of Spark's planning, the commit of `log`, fsync"),
@@ -72,14 +75,18 @@ def batches(lines: Iterable[str]) -> dict[int, Batch]:
 
 
 def triggers(lines: Iterable[str]) -> dict[str, float]:
-    """Mean milliseconds of the phases of a trigger of the order job, as Spark reports them."""
-    told: dict[str, list[float]] = {}
+    """How many triggers of the order job Spark has told of, and the mean milliseconds of their
+    phases."""
+    total, count = Counter[str](), 0
     for line in lines:
-        if '"query.triggered"' in line and '"order"' in line:
-            for name, value in json.loads(line).items():
-                if isinstance(value, int | float):
-                    told.setdefault(name, []).append(value)
-    return {name: round(fmean(values), 1) for name, values in told.items()}
+        if '"query.triggered"' not in line or '"order"' not in line:
+            continue
+        event = json.loads(line)
+        count += event["triggers"]
+        for name, mean in event.items():
+            if isinstance(mean, int | float) and name != "triggers":
+                total[name] += mean * event["triggers"]
+    return {"triggers": count} | {name: round(ms / count, 1) for name, ms in total.items()}
 
 
 def commits(table: Path) -> dict[int, float]:
@@ -138,6 +145,7 @@ def stations(
                             sent[number],
                             row["stamp"] / 1e6,
                             durable,
+                            min(max(durable, visible.get(version - 1, durable)), batch.began),
                             batch.began,
                             batch.numbered,
                             batch.written,

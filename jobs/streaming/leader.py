@@ -13,6 +13,7 @@ to be started again as a standby. While ZooKeeper is away a leader goes on.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -228,13 +229,14 @@ class Leader:
             self._election.announce({"epoch": epoch})
         while not self._stopping.wait(UPKEEP_S):
             self._check_superseded(epoch)
+            if log.is_enabled_for(logging.DEBUG):  # it takes the JVM some milliseconds
+                log.debug("query.triggered", job=self._job.name, **self._query.triggers())
             try:
                 if self._job.upkeep(self._live_nodes()):
                     self._query.tell()
             except (SchemaDrift, CorruptTable) as damage:
                 # Of one table: ordering and folding do not wait for checkpoints.
                 log.warning("upkeep.failed", job=self._job.name, why=str(damage))
-            log.debug("query.triggered", job=self._job.name, **self._query.progress())
 
     def _begin(self) -> Epoch:
         epoch = next_epoch(self._session, self._job.name, above=self._job.recorded_epoch())

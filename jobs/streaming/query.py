@@ -7,7 +7,9 @@ that runs is finished first, and none begins after `hold`.
 
 from __future__ import annotations
 
+import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -141,10 +143,18 @@ class ShardQuery:
         finally:
             self.ended.set()
 
-    def progress(self) -> dict[str, int]:
-        """Milliseconds of each phase of the newest trigger that had data, as Spark reports them."""
-        newest = self._query.lastProgress if self._query is not None else None
-        return dict(newest["durationMs"]) if newest else {}
+    def triggers(self) -> dict[str, float]:
+        """How many triggers with data Spark still knows (100 at most), and the mean milliseconds of
+        each of their phases, as it reports them."""
+        known = getattr(self._query, "_jsq", None)
+        if known is None:  # not started, or Spark Connect
+            return {}
+        # As text: PySpark's own objects ask the JVM for each field.
+        reports = [json.loads(one.json())["durationMs"] for one in known.recentProgress()]
+        told = [phases for phases in reports if "addBatch" in phases]
+        total = sum((Counter(phases) for phases in told), Counter[str]())
+        means = {phase: round(ms / len(told), 2) for phase, ms in total.items()}
+        return {"triggers": len(told), **means}
 
     def told(self) -> SourceStatus:
         """What the source told last; its requests to storage are those of all starts."""

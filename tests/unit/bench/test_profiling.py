@@ -70,7 +70,7 @@ def test_the_page_divides_the_cpu_of_a_process_by_its_samples() -> None:
             "records": 9,
             "of": 10,
             "stages": [stage | {"p99_ms": 3.0, "share": 1.0}],
-            "triggers_ms": {"walCommit": 4.0},
+            "triggers_ms": {"triggers": 6, "walCommit": 4.0},
             "counted": [counted],
             "cpu": {"paced": {"ingest-1": 40.0}, "fast": {"ingest-1": 20.0}},
             "fast_per_s": 1_000,
@@ -125,12 +125,24 @@ def test_a_batch_of_the_drivers_log_tells_when_its_phases_ended() -> None:
 
 def test_phases_of_a_trigger_are_means_of_the_order_job() -> None:
     events = [
-        {"event": "query.triggered", "job": "order", "addBatch": 40, "walCommit": 2},
-        {"event": "query.triggered", "job": "order", "addBatch": 60},
-        {"event": "query.triggered", "job": "offsets", "addBatch": 900},
+        {
+            "event": "query.triggered",
+            "job": "order",
+            "triggers": 30,
+            "addBatch": 40,
+            "walCommit": 2,
+        },
+        {
+            "event": "query.triggered",
+            "job": "order",
+            "triggers": 10,
+            "addBatch": 60,
+            "walCommit": 4,
+        },
+        {"event": "query.triggered", "job": "offsets", "triggers": 9, "addBatch": 900},
     ]
     found = timeline.triggers(map(json.dumps, events))
-    assert found == {"addBatch": 50.0, "walCommit": 2.0}
+    assert found == {"triggers": 40, "addBatch": 45.0, "walCommit": 2.5}
 
 
 def _commit(table: Path, version: int, *actions: dict[str, Any]) -> None:
@@ -147,7 +159,8 @@ def test_the_stations_of_a_record_come_from_its_tables_and_add_up(tmp_path: Path
     _commit(tmp_path / "inbox/s", 1, {"txn": {"appId": "stamp", "version": stamp}})
     durable = time.time()
     batch = timeline.Batch(durable + 0.030, durable + 0.040, durable + 0.060)
-    (tmp_path / "log").mkdir()
+    _commit(tmp_path / "log", 2)
+    before = (tmp_path / "log/_delta_log" / f"{2:020d}.json").stat().st_ctime
     pq.write_table(rows, tmp_path / "log/part.parquet")
     _commit(tmp_path / "log", 3, {"add": {"path": "part.parquet", "dataChange": True}})
     ordered = time.time()
@@ -156,8 +169,9 @@ def test_the_stations_of_a_record_come_from_its_tables_and_add_up(tmp_path: Path
     assert len(found) == 1, "record 1 was not received"
     assert sealed - 0.01 <= found[0].durable <= durable + 0.01
     assert durable - 0.01 <= found[0].ordered <= ordered + 0.01
+    assert found[0].free == before, "the batch before its own has ended"
     shares = timeline.shares(found)
-    assert [one["mean_ms"] for one in shares][3:5] == pytest.approx([10, 20], abs=0.2)
+    assert [one["mean_ms"] for one in shares][4:6] == pytest.approx([10, 20], abs=0.2)
     assert sum(one["mean_ms"] for one in shares) == pytest.approx(
         (ordered + 0.015 - sealed + 0.010) * 1e3, abs=1.0
     )
