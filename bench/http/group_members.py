@@ -1,11 +1,12 @@
 """Members of many groups, for `bench.http.shapes`.
 
-    python -m bench.http.group_members URL TOPICS PARTITIONS GROUPS
+    python -m bench.http.group_members URL TOPICS PARTITIONS GROUPS REFUSED
 
 One member for each group. It polls again as soon as it has an answer, and commits once a second
-what it got. It prints a line when all members have had a record of each partition. A line on its
-standard input lets the counts begin anew. When standard input ends, it prints how long after their
-commit records arrived.
+what it got. REFUSED of them show the receipts of a member before them instead: each of their
+commits is refused, and what they got stays outstanding. It prints a line when all members have had
+a record of each partition. A line on its standard input lets the counts begin anew. When standard
+input ends, it prints how long after their commit records arrived.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import select
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -42,6 +44,8 @@ class Member:
     got: bytearray = field(default_factory=bytearray)
     receipts: dict[tuple[str, int], str] = field(default_factory=dict)
     """Of the last record of each partition that is not committed."""
+    stale: Sequence[str] = ()
+    """Receipts of a member before it, which it shows in place of its own."""
     commit_at: float = 0.0
     acking: bool = False
 
@@ -50,7 +54,8 @@ class Member:
         self.acking = bool(self.receipts) and time.monotonic() >= self.commit_at
         if self.acking:
             self.commit_at = time.monotonic() + COMMIT_EVERY_S
-            body = {"acks": list(self.receipts.values()), "commit_through": True}
+            acks = self.stale or list(self.receipts.values())
+            body = {"acks": acks, "commit_through": True}
             self.receipts = {}
             self._send("POST", f"{self.path}/acks", orjson.dumps(body))
         else:
@@ -71,9 +76,10 @@ class Member:
         length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
         if len(body) < int(length):
             return None
+        expected = b"HTTP/1.1 409" if self.acking and self.stale else b"HTTP/1.1 200"
         if head.startswith(b"HTTP/1.1 503"):
             self.acking = True  # a full machine: it is asked again, and what came is counted
-        elif not head.startswith(b"HTTP/1.1 200"):
+        elif not head.startswith(expected):
             raise RuntimeError(bytes(self.got[:500]).decode())
         self.got = bytearray()
         return bytes(body)
@@ -82,7 +88,7 @@ class Member:
 class Members:
     """All of them, in one thread."""
 
-    def __init__(self, url: str, topics: int, partitions: int, groups: int) -> None:
+    def __init__(self, url: str, topics: int, partitions: int, groups: int, refused: int) -> None:
         nodes = _nodes(url)
         self._poll = select.epoll()
         self._members: dict[int, Member] = {}
@@ -93,13 +99,15 @@ class Members:
         """Path → of how many partitions nothing has come yet."""
         self._seen: set[tuple[str, str, int]] = set()
         with ThreadPoolExecutor(JOINING) as pool:
+            many = topics * partitions
+            stale = list(pool.map(partial(_left, nodes, topics, many), range(refused)))
             paths = list(pool.map(partial(_joined, nodes, topics), range(groups)))
         for number, path in enumerate(paths):
             self.missing[path] = topics * partitions
             parts = urlsplit(nodes[number % len(nodes)])
             link = socket.create_connection((parts.hostname or "", parts.port or 80))
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            member = Member(path, link)
+            member = Member(path, link, stale=stale[number] if number < refused else ())
             self._members[link.fileno()] = member
             self._poll.register(link, select.EPOLLIN)
             member.ask()
@@ -166,9 +174,25 @@ def _joined(nodes: list[str], topics: int, number: int) -> str:
     return f"{base}/{joined['member_id']}"
 
 
-def main(url: str, topics: int, partitions: int, groups: int) -> None:
+def _left(nodes: list[str], topics: int, many: int, number: int) -> list[str]:
+    """A receipt for each of so many partitions, of a member that has left."""
+    client = Client(nodes[number % len(nodes)])
+    path = _joined(nodes, topics, number)
+    receipts: dict[tuple[str, int], str] = {}
+    answered: object = 0
+    while len(receipts) < many:
+        answer = client.ask("GET", f"{path}/records?wait_ms=5000&after={answered}")
+        answered, records = answer["poll"], answer["records"]
+        assert isinstance(records, list)
+        receipts |= {(one["topic"], one["partition"]): one["receipt"] for one in records}
+    client.ask("DELETE", path)
+    client.close()
+    return list(receipts.values())
+
+
+def main(url: str, topics: int, partitions: int, groups: int, refused: int) -> None:
     """Join, poll until standard input ends, and say how it went."""
-    members = Members(url, topics, partitions, groups)
+    members = Members(url, topics, partitions, groups, refused)
     members.run()
     took = sorted(members.took_ms)
     found = {
@@ -182,4 +206,4 @@ def main(url: str, topics: int, partitions: int, groups: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:5]))
+    main(sys.argv[1], *map(int, sys.argv[2:6]))

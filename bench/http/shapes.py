@@ -1,7 +1,7 @@
 """Whether shape costs: more partitions, topics, groups or waiting polls at the same deliveries.
 
-    python -m bench.http.shapes [--axis groups …] [--seconds 10] [--before DIR] [--json FILE]
-                                 [--docs FOLDER]
+    python -m bench.http.shapes [--axis groups …] [--seconds 10] [--rounds 3] [--before DIR]
+                                 [--deliveries N] [--json FILE] [--docs FOLDER]
 
 A consumer-service node without the rest. The commits of `log` are made here, as the order job makes
 them, ten a second; the members are one more process on the same cores. Each row says how late
@@ -9,8 +9,10 @@ records arrived, what the CPU of the busiest node was, and when all nodes were r
 and the like are to the first row of its axis.
 Along `groups` each row has as many deliveries a second: with more groups there are fewer records.
 Along `records` the log is so long before the node starts. Along `nodes` there are so many of them
-on this machine; members find them by the first one's URL, and spread.
-`--before`: an older checkout, measured in turn with this one.
+on this machine; members find them by the first one's URL, and spread. Along `refused` so many
+members, of one each, have all their acks refused: what is outstanding should cost nothing.
+A row is the median of its rounds. `--before`: an older checkout, measured in turn with this one.
+`--deliveries`: so many a second in place of what the axis has.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import httpx2
@@ -64,6 +68,8 @@ class Shape:
     records: int = 0
     """In the log before the node starts."""
     nodes: int = 1
+    refused: int = 0
+    """Groups whose member is refused all its acks, with 409."""
 
 
 PLAIN = Shape()
@@ -72,6 +78,7 @@ AXES: dict[str, Sequence[Shape]] = {
     "topics": [replace(PLAIN, topics=n, partitions=1) for n in (1, 10, 100, 1_000)],
     "groups": [replace(PLAIN, groups=n, deliveries=10_000) for n in (1, 20, 100, 500)],
     "idle_polls": [replace(PLAIN, idle_polls=n) for n in (0, 500, 2_000)],
+    "refused": [replace(PLAIN, partitions=64, refused=n) for n in (0, 1)],
     "records": [replace(PLAIN, records=n) for n in (0, 1_000_000, 10_000_000)],
     "nodes": [
         replace(PLAIN, nodes=n, groups=shapes_page.GROUPS_OF_NODES, deliveries=10_000)
@@ -166,7 +173,7 @@ def measured(
         if shape.idle_polls:
             stack.enter_context(Crowd("polls", url, shape.idle_polls))
         command = [sys.executable, "-m", "bench.http.group_members", url]
-        command += [str(shape.topics), str(shape.partitions), str(shape.groups)]
+        command += [str(shape.topics), str(shape.partitions), str(shape.groups), str(shape.refused)]
         members = stack.enter_context(
             subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=HERE
@@ -206,42 +213,60 @@ def _cpu_s(nodes: Sequence[tuple[str, int]]) -> list[float]:
     return [sum(psutil.Process(pid).cpu_times()[:2]) for _, pid in nodes]
 
 
+def _rows(found: Mapping[tuple[str, int, str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Of each shape the medians of its rounds, as multiples of its axis's first row as well."""
+    rows: list[dict[str, Any]] = []
+    first: dict[tuple[str, str], dict[str, Any]] = {}
+    for (axis, much, name), rounds in found.items():
+        row = {key: median(one[key] for one in rounds) for key in rounds[0]}
+        begun = first.setdefault((axis, name), row)
+        ratios = {
+            f"{short}_ratio": round(row[key] / begun[key], 2)
+            for short, key in (
+                ("ready", "ready_s"), ("p50", "p50_ms"), ("p99", "p99_ms"), ("cpu", "node_cpu"))
+        }  # fmt: skip
+        of_p50 = {"p50_ms_of_rounds": [one["p50_ms"] for one in rounds]}
+        rows.append({"axis": axis, axis: much, "which": name} | row | ratios | of_p50)
+    return rows
+
+
 def main() -> None:
     """Measure each shape, this checkout and the one before in turn."""
     parser = argparse.ArgumentParser(prog="make bench-shapes", description=__doc__)
     parser.add_argument("--axis", choices=AXES, nargs="+", default=list(AXES))
     parser.add_argument("--most", type=int, default=10**9, help="leave larger shapes out")
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--deliveries", type=int)
     parser.add_argument("--before", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--docs", type=Path, help="write shapes.md and its curves there")
     args = parser.parse_args()
     about_machine = describe()
     places = {"before": args.before, "now": HERE} if args.before else {"now": HERE}
-    rows: list[dict[str, Any]] = []
+    found: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         server = EmbeddedZooKeeper(Path(folder) / "zookeeper")
         server.start(60)
         stack.callback(server.stop)
-        for axis in args.axis:
-            first: dict[str, dict[str, Any]] = {}
+        for number, axis in product(range(args.rounds), args.axis):
             for shape in AXES[axis]:
-                if getattr(shape, axis) > args.most:
+                much = getattr(shape, axis)
+                if much > args.most:
                     continue
+                asked = replace(shape, deliveries=args.deliveries or shape.deliveries)
                 for name, place in places.items():
-                    where = Path(folder) / f"{axis}-{getattr(shape, axis)}-{name}"
-                    row = measured(place, where, server.hosts, shape, args.seconds)
-                    begun = first.setdefault(name, row)
-                    ratios = {
-                        "ready_ratio": round(row["ready_s"] / begun["ready_s"], 2),
-                        "p50_ratio": round(row["p50_ms"] / begun["p50_ms"], 2),
-                        "p99_ratio": round(row["p99_ms"] / begun["p99_ms"], 2),
-                        "cpu_ratio": round(row["node_cpu"] / begun["node_cpu"], 2),
-                    }
-                    about = {"axis": axis, axis: getattr(shape, axis), "which": name}
-                    rows.append(about | row | ratios)
-                    print(json.dumps(rows[-1]), flush=True)
-    results = {"machine": about_machine, "rows": rows}
+                    where = Path(folder) / f"{number}-{axis}-{much}-{name}"
+                    row = measured(place, where, server.hosts, asked, args.seconds)
+                    found.setdefault((axis, much, name), []).append(row)
+                    print(json.dumps({"axis": axis, axis: much, "which": name} | row), flush=True)
+    rows = _rows(found)
+    results = {
+        "machine": about_machine,
+        "seconds": args.seconds,
+        "rounds": args.rounds,
+        "rows": rows,
+    }
     if args.json is not None:
         args.json.write_text(json.dumps(results, indent=1) + "\n")
     if args.docs is not None:

@@ -25,6 +25,10 @@ _AXES = {
     "groups": ("groups that all read 8 partitions", "10,000 deliveries/s"),
     "idle_polls": ("polls that wait for nothing", "500 deliveries/s beside them"),
     "records": ("records in the log before the node starts", "500 deliveries/s"),
+    "refused": (
+        "members whose acks are all refused (409), 64 partitions",
+        "500 deliveries/s",
+    ),
     "nodes": (f"nodes on the machine, for {GROUPS_OF_NODES} groups", "10,000 deliveries/s"),
 }
 
@@ -46,7 +50,9 @@ def page(results: Mapping[str, Any]) -> str:
         "One consumer-service node, fed with ten commits of `log` a second; records have 1 kB. All "
         "members of all groups are one more process on the same cores. *p50* and *p99* are from "
         "the commit to the member; *CPU* is cores of the busiest node; *ready* is from the start "
-        "of the process. Beside each figure stands how many times the first row's it is.",
+        "of the process. Beside each figure stands how many times the first row's it is. "
+        f"{results['seconds']:.0f} seconds a row; each figure is the median of "
+        f"{results['rounds']} rounds.",
         "",
         f"**Flat**: p50 is at most {FLAT} times that of the first row. *full*: the node's core is "
         f"full (above {FULL}), and records wait for it.",

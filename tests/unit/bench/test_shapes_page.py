@@ -58,7 +58,7 @@ def test_the_page_has_a_table_for_each_axis_and_the_curves(tmp_path: Path) -> No
         row("nodes", 1, 10.0, 0.6),
         row("nodes", 2, 9.0, 0.3),
     ]
-    write({"machine": MACHINE, "rows": rows}, tmp_path)
+    write({"machine": MACHINE, "seconds": 5.0, "rounds": 3, "rows": rows}, tmp_path)
     page = (tmp_path / "shapes.md").read_text()
     assert (
         "| 500 | 300 (30.00 ×) | 600 (30.00 ×) | 1.10 (11.00 ×) | 100 | 0.8 (1.00 ×) | full |"
