@@ -82,7 +82,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     if not PEERS_PYTHON.exists():
-        parser.error("the clients of the other systems are not installed: make .venv/peers/.made")
+        parser.error(
+            "the clients of the other systems are not installed: make .venv/peers/.made-from"
+        )
     kinds = tuple(kind for kind in SYSTEMS if kind.name in args.only)
     rounds = args.rounds or (1 if args.quick else 3)
     results = run(kinds, QUICK if args.quick else Plan(), rounds, args.quick)

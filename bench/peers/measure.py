@@ -81,8 +81,7 @@ class Round:
             found[f"paced_{size}"] = self._send(size, RATE, plan.paced_s, 1.0)
         for size in SIZES:
             found[f"fast_{size}"] = self._send(size, 0, plan.fast_s, 0.0)
-        if pids := self._system.pids():
-            found["pss_mib"] = pss_mib(pids)
+        found["pss_mib"] = pss_mib(self._system.pids() or [client.pid for client in self._clients])
         if (worker := self._system.worker("work")) is not None:
             found["work"] = self._work(worker)
         for topic, size in DRAINS.items():

@@ -11,6 +11,12 @@ from bench.peers.systems.system import SIZES
 
 LATENCIES = (("acked", "acknowledged"), ("consumer", "at a consumer"), ("sql", "visible to SQL"))
 
+COSTS = (
+    ("cpu_s_per_million", "CPU s per million"),
+    ("services_cpu_s_per_million", "services' CPU s"),
+    ("written_per_byte", "bytes written per byte"),
+)
+
 
 class Found(TypedDict):
     """One system, in all rounds."""
@@ -106,18 +112,20 @@ def render(results: Results) -> str:
         f"({plan['warm_up_s']:.0f} s; {plan['spark_warm_up_s']:.0f} s with Spark), "
         f"{plan['paced_s']:.0f} s at 1,000/s for each size, then {plan['fast_s']:.0f} s (at most "
         f"{plan['fast_most']:,} records) as fast as it goes for each size, with 20,000 records "
-        "not yet acknowledged at most.",
+        "not yet acknowledged at most. Who reads a table for *visible to SQL* counts as a client, "
+        "with lakequeue as well.",
         "",
     ]
     for size in SIZES:
         lines += [
             f"## At 1,000 records/s of {size:,} B: milliseconds, p50 / p99",
             "",
-            "From the moment at which a record was due.",
+            "From the moment at which a record was due. So few records come together that each of "
+            "them pays for more commits than below: CPU and bytes are shown beside.",
             "",
             *rows_of(
-                ["system", *(title for _, title in LATENCIES)],
-                _rows(results, lambda f, s=size: [_latency_cell(f, s, w) for w, _ in LATENCIES]),  # type: ignore[misc]
+                ["system", *(title for _, title in LATENCIES), *(title for _, title in COSTS)],
+                _rows(results, lambda f, s=size: _paced_cells(f, s)),  # type: ignore[misc]
             ),
             f"![Latencies](peers-latency-{size}.svg)",
             "",
@@ -130,14 +138,7 @@ def render(results: Results) -> str:
             "and clients together (services alone in the next column).",
             "",
             *rows_of(
-                [
-                    "system",
-                    "acknowledged/s",
-                    "through/s",
-                    "CPU s per million",
-                    "services' CPU s",
-                    "bytes written per byte",
-                ],
+                ["system", "acknowledged/s", "through/s", *(title for _, title in COSTS)],
                 _rows(results, lambda f, s=size: _fast_cells(f, s)),  # type: ignore[misc]
             ),
             f"![Records a second](peers-throughput-{size}.svg)",
@@ -185,6 +186,11 @@ def _drains(results: Results) -> list[str]:
             *rows_of(head, rows),
         ]
     return lines
+
+
+def _paced_cells(found: Found, size: int) -> list[str]:
+    costs = [_cell(found, lambda one, w=what: one[f"paced_{size}"][w], 1) for what, _ in COSTS]  # type: ignore[misc]
+    return [*(_latency_cell(found, size, what) for what, _ in LATENCIES), *costs]
 
 
 def _fast_cells(found: Found, size: int) -> list[str]:

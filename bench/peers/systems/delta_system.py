@@ -19,7 +19,7 @@ class Delta(System):
     settings: ClassVar = (
         "one table, one writer, which appends all that waits as one commit; a checkpoint every 100 "
         "commits; Spark 4.2 and Delta 4.4, `local[2]`, trigger 0 s, tuned as for Kafka; no "
-        "offsets, no acks, no groups"
+        "offsets, no acks, no groups; memory is that of its clients"
     )
     has_spark: ClassVar = True
 

@@ -28,9 +28,10 @@ class Kafka(System):
     title: ClassVar = "Apache Kafka → Kafka consumer"
     promise: ClassVar = "in the page cache of one broker; fsync is left to the operating system"
     settings: ClassVar = (
-        "KRaft, one node, defaults; heap and collector of Kafka's start script; `acks=all`, "
-        "idempotent, `linger.ms=1`; a topic of 8 partitions; one consumer, commits every second "
-        "(draining: `queued.min.messages=1000000`, `fetch.queue.backoff.ms=10`); confluent-kafka"
+        "KRaft, one node, defaults, `group.initial.rebalance.delay.ms=0`; heap and "
+        "collector of Kafka's start script; `acks=all`, idempotent, `linger.ms=1`; a topic of 8 "
+        "partitions; one consumer, commits every second (draining: "
+        "`queued.min.messages=1000000`, `fetch.queue.backoff.ms=10`); confluent-kafka"
     )
     topic_settings: ClassVar[dict[str, str]] = {}
 
@@ -104,9 +105,10 @@ class KafkaToDelta(Kafka):
     promise: ClassVar = "in the page cache of one broker; Spark fsyncs neither files nor commits"
     settings: ClassVar = (
         "broker and producer as of Kafka alone; Spark 4.2 and Delta 4.4, `local[2]`, trigger 0 s; "
-        "one shuffle partition, one file a batch, one partition of Delta's snapshot; adaptive "
-        "execution, batches without data and checksums of checkpoints off; a local file system "
-        "without forks"
+        "`fetch.max.wait.ms=10`; one shuffle partition, one file a batch, one partition of Delta's "
+        "snapshot, statistics of one column, a checkpoint each 200 commits; adaptive execution, "
+        "batches without data and checksums of checkpoints off; a local file system without forks; "
+        "2 GiB of heap, serial collector, quick compiler alone"
     )
     has_spark: ClassVar = True
 

@@ -26,8 +26,9 @@ class Postgres(System):
     promise: ClassVar = "the write-ahead log is fsynced before the commit is answered"
     settings: ClassVar = (
         "one server; `fsync=on`, `synchronous_commit=on` (defaults), `shared_buffers=1GB`, "
-        "`max_wal_size=4GB`; one table for all partitions with the statements of pgmq; inserts of "
-        "all that waits, woken by NOTIFY; psycopg"
+        "`max_wal_size=4GB`, `jit=off`, `max_connections=200`; one table for "
+        "all partitions with the statements of pgmq; inserts of all that waits, woken by NOTIFY; "
+        "psycopg"
     )
 
     def __init__(self, folder: Path) -> None:
