@@ -129,7 +129,7 @@ bench-sqs: setup jars ## measure the SQS gateway, ElasticMQ and moto's server (5
 	@$(VENV)/python -m bench.sqs --json bench/sqs.json --docs docs/sqs.md
 
 bench-shapes: setup ## measure whether more partitions, topics, groups, polls, nodes or records cost; writes docs/benchmarks/shapes.md (BEFORE=DIR)
-	@$(VENV)/python -m bench.http.shapes --rounds 3 --json docs/benchmarks/shapes.json --docs docs/benchmarks $(if $(BEFORE),--before $(BEFORE))
+	@$(VENV)/python -m bench.http.shapes --rounds 3 --whole --json docs/benchmarks/shapes.json --docs docs/benchmarks $(if $(BEFORE),--before $(BEFORE))
 
 flat: setup ## measure whether 20,000 batches take as long at the end as in the beginning (BATCHES=…); writes docs/benchmarks/flat.md
 	@$(VENV)/python -m bench.flat --docs docs/benchmarks/flat.md $(if $(BATCHES),--batches $(BATCHES))

@@ -25,8 +25,16 @@ TOPIC = "latency"
 GROUP = "latency"
 
 
-def produce(url: str, rate: int, seconds: float, warm_up_s: float, out: Path) -> None:
+def topic_names(topics: int) -> list[str]:
+    """One is `TOPIC`; of more, each has its number."""
+    return [TOPIC] if topics == 1 else [f"{TOPIC}-{number:04}" for number in range(topics)]
+
+
+def produce(
+    url: str, rate: int, seconds: float, warm_up_s: float, out: Path, topics: int = 1
+) -> None:
     """Send `rate` records/s; write acknowledged latencies (ms) of those after the warm-up."""
+    names = topic_names(topics)
     latencies: list[float] = []
     lock = threading.Lock()
     start = time.monotonic()
@@ -45,9 +53,9 @@ def produce(url: str, rate: int, seconds: float, warm_up_s: float, out: Path) ->
 
             value = os.urandom(500).hex().encode()
             handle = producer.send(
-                TOPIC,
+                names[n % len(names)],
                 value,
-                key=f"key-{n % 1000}",
+                key=f"key-{n % 1009}",
                 headers={"sent": str(sent), "measured": str(int(n >= rate * warm_up_s))},
             )
             handle.add_done_callback(acked)
@@ -55,12 +63,12 @@ def produce(url: str, rate: int, seconds: float, warm_up_s: float, out: Path) ->
     out.write_text(json.dumps(latencies))
 
 
-def consume(url: str, out: Path) -> None:
+def consume(url: str, out: Path, topics: int = 1) -> None:
     """Note send → received (ms) of every measured record until SIGTERM."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     latencies: list[float] = []
-    with Consumer(TOPIC, group=GROUP, urls=url) as consumer:
+    with Consumer(topic_names(topics), group=GROUP, urls=url) as consumer:
         while not stop.is_set():
             batch = consumer.poll(timeout_s=0.2, max_records=500)
             now = time.monotonic_ns()
@@ -80,7 +88,13 @@ def percentiles(values: list[float]) -> dict[str, float]:
 
 
 def measure(
-    ingest_url: str, consumer_url: str, folder: Path, rate: int, seconds: float, warm_up_s: float
+    ingest_url: str,
+    consumer_url: str,
+    folder: Path,
+    rate: int,
+    seconds: float,
+    warm_up_s: float,
+    topics: int = 1,
 ) -> dict[str, dict[str, float]]:
     """Run producer and consumer as processes; return the percentiles of both latencies."""
     received, acked = folder / "received", folder / "acked.json"
@@ -88,6 +102,7 @@ def measure(
         sys.executable,
         "-m",
         "bench.latency",
+        *("--topics", str(topics)),
     ]  # a path would put bench/ first: it has `http`
     consumer = subprocess.Popen([*command, "consume", consumer_url, str(received)])
     try:
@@ -120,11 +135,12 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--warm-up", type=float, default=20)
+    parser.add_argument("--topics", type=int, default=1)
     args = parser.parse_args()
     if args.role == "produce":
-        produce(args.url, args.rate, args.seconds, args.warm_up, args.out)
+        produce(args.url, args.rate, args.seconds, args.warm_up, args.out, args.topics)
     else:
-        consume(args.url, args.out)
+        consume(args.url, args.out, args.topics)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ Along `records` the log is so long before the node starts. Along `nodes` there a
 on this machine; members find them by the first one's URL, and spread. Along `refused` so many
 members, of one each, have all their acks refused: what is outstanding should cost nothing.
 A row is the median of its rounds. `--before`: an older checkout, measured in turn with this one.
-`--deliveries`: so many a second in place of what the axis has.
+`--deliveries`: so many a second in place of what the axis has. `--whole`: also end to end, by
+`bench.http.whole_shapes`, as many rounds of 20 seconds.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from typing import Any
 import httpx2
 import psutil
 
-from bench.http import shapes_page
+from bench.http import shapes_page, whole_shapes
 from bench.http.front import HERE, Crowd, started
 from bench.machine import describe
 from coordination.embedded import EmbeddedZooKeeper
@@ -52,6 +53,7 @@ COMMITS_PER_S = 10
 BYTES = 1_000
 OLD_BYTES, OLD_A_COMMIT = 100, 100_000
 WARM_S, DRAIN_S = 4.0, 3.0
+WHOLE_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -238,6 +240,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--deliveries", type=int)
+    parser.add_argument("--whole", action="store_true")
     parser.add_argument("--before", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--docs", type=Path, help="write shapes.md and its curves there")
@@ -260,12 +263,21 @@ def main() -> None:
                     row = measured(place, where, server.hosts, asked, args.seconds)
                     found.setdefault((axis, much, name), []).append(row)
                     print(json.dumps({"axis": axis, axis: much, "which": name} | row), flush=True)
-    rows = _rows(found)
+    whole: list[list[dict[str, Any]]] = []
+    for _ in range(args.rounds if args.whole else 0):
+        whole.append([])
+        for one in whole_shapes.measured(WHOLE_S):
+            whole[-1].append(one)
+            print(json.dumps(one), flush=True)
     results = {
         "machine": about_machine,
         "seconds": args.seconds,
         "rounds": args.rounds,
-        "rows": rows,
+        "rows": _rows(found),
+        "whole": [
+            {key: median(one[key] for one in same) for key in same[0]}
+            for same in zip(*whole, strict=True)
+        ],
     }
     if args.json is not None:
         args.json.write_text(json.dumps(results, indent=1) + "\n")

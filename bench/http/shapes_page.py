@@ -16,6 +16,14 @@ FLAT = 1.25
 """As many times its first point may the curve of p50 reach."""
 FULL = 0.9
 """Cores of a node, from which on its one core is full: it is one Python process."""
+PLAIN = (1, 8)
+"""Topics, and partitions of each, that others are compared with end to end."""
+_WHOLE = (
+    ("acknowledged_p50_ms", "acknowledged p50"),
+    ("acknowledged_p99_ms", "p99"),
+    ("received_p50_ms", "received p50"),
+    ("received_p99_ms", "p99"),
+)
 _MEASURES = (("p50_ms", "p50"), ("p99_ms", "p99"), ("node_cpu", "CPU"))
 GROUPS_OF_NODES = 300
 """So many that the core of one node is full, along `nodes`."""
@@ -73,7 +81,35 @@ def page(results: Mapping[str, Any]) -> str:
             "",
         ]
         lines += rows_of(head, [_cells(axis, row, rows[0]) for row in rows])
-    return "\n".join(lines)
+    return "\n".join(lines + _whole(results.get("whole", [])))
+
+
+def _whole(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not rows:
+        return []
+    first = next(row for row in rows if (row["topics"], row["partitions"]) == PLAIN)
+
+    def cell(row: Mapping[str, Any], name: str) -> str:
+        return f"{row[name]:.0f} ({row[name] / first[name]:.2f} ×)"
+
+    return [
+        "## End to end, 500 records/s",
+        "",
+        "The whole queue, with Spark, one producer and one consumer of the SDK; started anew for "
+        "each row. Milliseconds from the send.",
+        "",
+        *rows_of(
+            ["topics", "partitions of each", *(title for _, title in _WHOLE)],
+            [
+                [
+                    f"{row['topics']:,}",
+                    f"{row['partitions']:,}",
+                    *(cell(row, name) for name, _ in _WHOLE),
+                ]
+                for row in rows
+            ],
+        ),
+    ]
 
 
 def _by_axis(results: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:

@@ -67,3 +67,18 @@ def test_the_page_has_a_table_for_each_axis_and_the_curves(tmp_path: Path) -> No
     assert "| 2 | 9 (0.90 ×) | 18 (0.90 ×) | 0.30 (0.50 ×) | 100 | 0.8 (1.00 ×) |  |" in page
     assert "99 (" not in page
     assert "groups that all read" in (tmp_path / "shapes.svg").read_text()
+
+
+def test_end_to_end_is_beside_the_plain_shape(tmp_path: Path) -> None:
+    names = [
+        f"{what}_{part}_ms" for what in ("acknowledged", "received") for part in ("p50", "p99")
+    ]
+    whole = [
+        {"topics": topics, "partitions": partitions} | dict.fromkeys(names, ms)
+        for topics, partitions, ms in ((1, 1, 45.0), (1, 8, 50.0), (100, 1, 60.0))
+    ]
+    about = {"machine": MACHINE, "seconds": 5.0, "rounds": 3}
+    write(about | {"rows": [row("groups", 1, 10.0, 0.1)], "whole": whole}, tmp_path)
+    page = (tmp_path / "shapes.md").read_text()
+    assert "| 1 | 8 | 50 (1.00 ×) | 50 (1.00 ×) | 50 (1.00 ×) | 50 (1.00 ×) |" in page
+    assert "| 100 | 1 | 60 (1.20 ×) |" in page
