@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from typer.testing import CliRunner
 
 from console.rules import oidc
 from console.rules.oidc import Client, Endpoints
@@ -18,7 +20,12 @@ from console.server import issuer_of
 from console.sessions import told
 from lakequeue.errors import InvalidSetting, Unauthenticated
 from lakequeue.settings import ConsoleSettings
+from lakequeue_cli.app import app
+from queue_tables.entries import AccessTable
+from queue_tables.root import QueueRoot
+from tests.support.documents.blocks import REPOSITORY, blocks_of, commands
 
+PAGE = REPOSITORY / "docs" / "console.md"
 ISSUER = "https://id.example.org/"
 CLIENT = Client(ISSUER, "console", "https://console.example.org/sign-in/back")
 AT = Endpoints("https://id.example.org/authorize", "https://id.example.org/token")
@@ -102,7 +109,7 @@ def test_only_a_token_that_services_can_check_is_taken(status: int, answer: Any)
 
 
 def test_the_settings_of_the_page_make_a_client() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "console.md").read_text()
+    page = PAGE.read_text()
     blocks = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (shown,) = (tomllib.loads(block) for block in blocks if "oidc" in block)
     console = ConsoleSettings(**shown["console"])
@@ -113,6 +120,20 @@ def test_the_settings_of_the_page_make_a_client() -> None:
     with pytest.raises(InvalidSetting, match="belong together"):
         issuer_of(console.model_copy(update={"oidc_client_id": None}), "http://x")
     assert issuer_of(ConsoleSettings(), "http://x") is None
+
+
+def test_the_commands_of_the_page_let_ada_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEQUEUE_ROOT", str(tmp_path / "root"))
+    root = QueueRoot.open(str(tmp_path / "root"))
+    (block,) = (one for one in blocks_of(PAGE) if "auth issuer" in one.text)
+    for command, _ in commands(block):
+        done = CliRunner().invoke(app, shlex.split(command)[1:])
+        assert done.exit_code == 0, done.output
+    made = {(entry.kind, entry.principal) for entry in AccessTable(root).entries()}
+    assert ("grant", "corp/ada") in made
+    assert "issuer" in {kind for kind, _ in made}
 
 
 def test_a_token_is_shown_by_the_name_in_it() -> None:

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 import yaml
 
 from lakequeue.metrics import ROLES
 from lakequeue.metrics.every import EVERY
 from lakequeue.settings import meanings
-from lakequeue_cli.app import app
 
 REPOSITORY = Path(__file__).parents[3]
 RUNBOOKS = REPOSITORY / "docs" / "runbooks"
@@ -60,21 +58,3 @@ def test_a_runbook_has_its_four_parts_and_names_what_exists(page: Path) -> None:
     for setting in re.findall(r"`(\w+\.\w+)`", flat):
         if setting.partition(".")[0] in SECTIONS:
             assert setting in meanings() or f'"{setting}"' in LOGGED, setting
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_commands_of_a_runbook_exist(page: Path) -> None:
-    flat = " ".join(page.read_text().split())
-    for line in re.findall(r"`lakequeue ([^`]+)`", flat):
-        command: Any = typer.main.get_command(app)
-        for word in line.split():
-            if not hasattr(command, "commands"):
-                break
-            assert word in command.commands, line
-            command = command.commands[word]
-        options = {name for option in command.params for name in option.opts}
-        if line.startswith("job run"):
-            continue  # the job reads its options by itself
-        for word in line.split():
-            if word.startswith("--"):
-                assert word in options, line
