@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from lakequeue.clock import boot_seconds
 from pyspark_lakequeue.plain_errors import plainly
 from pyspark_lakequeue.source.batch_reader import wanted_ranges
-from pyspark_lakequeue.source.losses import report_loss
+from pyspark_lakequeue.source.losses import report_begin, report_loss
 from pyspark_lakequeue.source.options import ReadOptions
 from pyspark_lakequeue.source.planning import plan_tasks
 from pyspark_lakequeue.source.positions import EARLIEST
@@ -160,6 +160,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
                 report_loss(why, options.fail_on_data_loss)
                 at = first if known != topic.topic_id else min(max(at, first), ends[place])
+            elif place not in start.offsets and not start.initial:
+                report_begin(place, first, options.fail_on_data_loss)
             begins[place] = at
         if self._targets is not None:
             ends = {
@@ -203,6 +205,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for p, offset in begin.offsets.items()
             if begin.ids.get(p.topic) == upto.ids.get(p.topic)
         }
+        begins = same if upto.begins is None else upto.begins
+        for place in kept.keys() - begins.keys():
+            report_begin(place, first[place], options.fail_on_data_loss)
         spans = ranges(Vector(same), Vector(kept, begins=upto.begins), first)
         wanted = wanted_ranges(
             queue,

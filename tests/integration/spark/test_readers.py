@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -14,32 +12,18 @@ from pyspark.sql.types import StructType
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange, RootUnusable, UnknownTopic
 from pyspark_lakequeue.source.batch_reader import BatchReader
 from pyspark_lakequeue.source.options import read_options
-from pyspark_lakequeue.source.stream_reader import StreamReader
-from queue_tables.delta.maintenance import rewrite_files
-from queue_tables.delta.table import TableLog
 from queue_tables.groups.state import read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder
-from tests.support.spark.source_readers import Reads, batch, rows_of, stream
-
-Row = dict[str, Any]
-
-
-def between(reader: StreamReader, start: Row, end: Row) -> list[tuple[str, int, int]]:
-    """(topic, partition, offset) of what a batch reads, as a worker does after pickling."""
-    read = [
-        row
-        for part in reader.partitions(start, end)
-        for b in reader.read(part)
-        for row in b.to_pylist()
-    ]
-    return sorted((row["topic"], row["partition"], row["offset"]) for row in read)
-
-
-def offsets(vector: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    return {name: dict(o) for name, o in vector.items() if not name.startswith("@")}
-
+from tests.support.spark.source_readers import (
+    Reads,
+    batch,
+    between,
+    offsets,
+    rows_of,
+    stream,
+)
 
 # -- batch ----------------------------------------------------------------------------------------
 
@@ -320,58 +304,6 @@ def test_partitions_and_topics_that_are_new_begin_at_their_first_record(
     log.append(log.topic("orders-b"), ["c"])
     end = reader.latestOffset(start, ReadAllAvailable())
     assert between(reader, start, end) == [("orders-a", 1, 0), ("orders-b", 0, 0)]
-
-
-def test_a_topic_deleted_under_a_stream_is_data_loss(root: QueueRoot, log: LogBuilder) -> None:
-    log.append(log.topic("orders"), ["a"])
-    strict = stream(root, subscribe="orders", startingOffsets="earliest")
-    end = strict.latestOffset(strict.initialOffset(), ReadAllAvailable())
-    TopicStore(root).delete("orders")
-    with pytest.raises(OffsetOutOfRange, match="orders/0 are gone"):
-        strict.latestOffset(end, ReadAllAvailable())
-    with pytest.raises(OffsetOutOfRange, match="orders/0 was planned and is gone"):
-        strict.partitions({}, end)
-    lenient = stream(root, subscribe="orders", failOnDataLoss="false")
-    with pytest.warns(UserWarning, match="are gone"):
-        after = lenient.latestOffset(end, ReadAllAvailable())
-    assert offsets(after) == {}
-
-
-def test_records_that_expire_under_a_stream_are_data_loss(root: QueueRoot, log: LogBuilder) -> None:
-    topic = log.topic("orders")
-    log.append(topic, ["a", "b"])
-    log.append(topic, ["c"])
-    strict = stream(root, subscribe="orders", startingOffsets="earliest", maxOffsetsPerTrigger="1")
-    lenient = stream(root, subscribe="orders", failOnDataLoss="false")
-    begin = strict.latestOffset(strict.initialOffset(), ReadMaxRows(1))
-    planned = strict.latestOffset(begin, ReadMaxRows(1))
-    table = TableLog(root.store, "log").open()
-    first_file = next(iter(table.files.values()))
-    rewrite_files(table, [first_file], (), {"retention": True}, data_change=True)
-    with pytest.raises(OffsetOutOfRange, match=r"offsets 2 to 3 \(exclusive\), the query is at 1"):
-        strict.latestOffset(begin, ReadMaxRows(1))
-    with pytest.raises(OffsetOutOfRange, match="orders/0 has offsets 2 to 3"):
-        strict.partitions(begin, planned)
-    with pytest.warns(UserWarning, match="the query is at 1"):
-        after = lenient.latestOffset(begin, ReadAllAvailable())
-    with pytest.warns(UserWarning, match="may have been missed"):
-        assert between(lenient, begin, after) == [("orders", 0, 2)]
-
-
-def test_a_topic_that_was_created_again_fits_no_old_position(
-    root: QueueRoot, log: LogBuilder
-) -> None:
-    log.append(log.topic("orders"), ["a", "b"])
-    strict = stream(root, subscribe="orders", startingOffsets="earliest")
-    end = strict.latestOffset(strict.initialOffset(), ReadAllAvailable())
-    TopicStore(root).delete("orders")
-    log.append(log.topic("orders"), ["new"] * 3)
-    with pytest.raises(OffsetOutOfRange, match="created again"):
-        strict.latestOffset(end, ReadAllAvailable())
-    lenient = stream(root, subscribe="orders", failOnDataLoss="false")
-    with pytest.warns(UserWarning, match="created again"):
-        after = lenient.latestOffset(end, ReadAllAvailable())
-    assert between(lenient, end, after) == [("orders", 0, n) for n in range(3)]
 
 
 def test_a_group_id_lets_the_lag_show(root: QueueRoot, log: LogBuilder) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -30,6 +30,21 @@ def stream(root: QueueRoot, **given: str) -> StreamReader:
 
 def rows_of(reader: BatchReader) -> list[Row]:
     return [row for part in reader.partitions() for b in reader.read(part) for row in b.to_pylist()]
+
+
+def between(reader: StreamReader, start: Row, end: Row) -> list[tuple[str, int, int]]:
+    """(topic, partition, offset) of what a batch reads, as a worker does after pickling."""
+    read = [
+        row
+        for part in reader.partitions(start, end)
+        for b in reader.read(part)
+        for row in b.to_pylist()
+    ]
+    return sorted((row["topic"], row["partition"], row["offset"]) for row in read)
+
+
+def offsets(vector: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    return {name: dict(o) for name, o in vector.items() if not name.startswith("@")}
 
 
 class Reads:
