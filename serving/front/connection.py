@@ -184,7 +184,9 @@ class Connection(asyncio.BufferedProtocol):
         self._advance()
 
     def _refuse(self, answer: Answer) -> None:
-        """Nothing that comes after this can be told apart."""
+        """Nothing that comes after this can be told apart. What came before it unanswered is not
+        done: `answer` says that nothing is stored.
+        """
         self._closing = self._refused = True
         if self._call is None and self._answering is None:
             self._write(answer)
@@ -235,7 +237,6 @@ class Connection(asyncio.BufferedProtocol):
         self._answering = Answer(200)
         if self._writing.send(b"" if request.version == "1.0" else LAST_CHUNK):
             self._answered()
-        self._advance()
 
     def _write(self, answer: Answer) -> None:
         self._answering = answer
@@ -270,6 +271,9 @@ class Connection(asyncio.BufferedProtocol):
     def _close(self) -> None:
         """No more; but a client that still sends has to get the answer first."""
         self._closing = True
+        # What was asked behind the last answer has none, so it must not be done either.
+        self._reading.drop_asked()
+        self._ahead = None
         transport = self._transport
         if (self._refused or self._reading.discards) and not self._left:
             self._refused = True

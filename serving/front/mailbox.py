@@ -22,7 +22,10 @@ class Mailbox:
         self._told = False
 
     def post(self, letter: Callable[[], object]) -> None:
-        """Have `letter` called; it raises nothing. After the loop's end nothing happens."""
+        """Have `letter` called. After the loop's end nothing happens.
+
+        What it raises goes to the exception handler of the loop.
+        """
         self._letters.append(letter)
         # Set before the loop empties the box and cleared before it looks: a letter that finds it
         # set is seen by the look that is still to come.
@@ -34,7 +37,12 @@ class Mailbox:
     def _empty(self) -> None:
         self._told = False
         for _ in range(min(_AT_ONCE, len(self._letters))):
-            self._letters.popleft()()
+            letter = self._letters.popleft()
+            try:
+                letter()
+            except Exception as error:  # noqa: BLE001 -- it must not keep the others waiting
+                said = {"message": "a letter failed", "exception": error}
+                self._loop.call_exception_handler(said)
         if self._letters and not self._told:
             self._told = True
             self._loop.call_soon(self._empty)

@@ -202,12 +202,14 @@ class Reading:
             self._held = None
 
     def _give_up(self, answer: Answer) -> None:
-        """Nothing after this can be told apart. Raises `NoRequest`, unless what is read now has
-        its answer: another one would be taken for that of another request.
+        """Nothing after this can be told apart. Raises `NoRequest`, and nothing that waits is done,
+        unless what is read now has its answer: another one would be taken for that of another
+        request.
         """
         self.exhausted = self.discards
         self.forget()
         if not self.exhausted:
+            self.drop_asked()
             raise NoRequest(answer)
 
     def _take(self, head: Head, data: bytes) -> None:
@@ -253,6 +255,10 @@ class Reading:
         """The connection is over."""
         self.forget()
         self._hub.gate.left(self._seat)
+        self.drop_asked()
+
+    def drop_asked(self) -> None:
+        """What is whole and was not begun is not done: give its memory back."""
         for one in self.asked:
             one.request.forget_head()
             if one.lease is not None:

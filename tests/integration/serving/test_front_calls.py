@@ -6,6 +6,7 @@ import sys
 import threading
 
 import pytest
+from flask import request
 
 from lakequeue.errors import LakequeueError, Unauthenticated
 from serving.front.connection import MAX_AHEAD_BYTES, Connection
@@ -64,6 +65,63 @@ def test_what_comes_ahead_of_an_answer_is_left_to_the_system_and_not_lost(
     assert raw.read().status == 200
     assert raw.read().body == body
     assert raw.read().body == b"last"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "status"),
+    [
+        (posted("/keep", b"x") + b"hello\r\n\r\n", 400),
+        (b"".join(posted("/keep", b"%d" % n) for n in range(18)), 431),
+    ],
+    ids=["no_http", "too_many"],
+)
+def test_what_is_refused_behind_a_call_that_waits_is_not_done(
+    app: App, front: Running, ahead: bytes, status: int
+) -> None:
+    kept: list[bytes] = []
+
+    @app.flask.post("/keep")
+    def keep() -> str:
+        kept.append(request.get_data())
+        return ""
+
+    raw = front.connect()
+    raw.send(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_for(lambda: front.front.shares["wait"].parked == 1, "it waits")
+    raw.send(ahead)
+    (connection,) = front.front.connections
+    assert isinstance(connection, Connection)
+    wait_for(lambda: connection.ahead == len(ahead), "all of it is there")
+    app.wake.set()
+    assert raw.read().status == 200
+    answer = raw.read()
+    assert (answer.status, answer.json()["stored"]) == (status, "no")
+    assert raw.closed()
+    wait_for(lambda: front.front.calls == 0, "whatever was begun is over")
+    assert kept == []
+
+
+def test_what_comes_behind_the_last_answer_is_not_done(app: App, front: Running) -> None:
+    kept: list[bytes] = []
+
+    @app.flask.post("/keep")
+    def keep() -> str:
+        kept.append(request.get_data())
+        return ""
+
+    raw = front.connect()
+    raw.send(b"GET /pieces HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_for(lambda: front.front.shares["wait"].parked == 1, "it waits")
+    raw.send(posted("/keep", b"x"))
+    (connection,) = front.front.connections
+    assert isinstance(connection, Connection)
+    wait_for(lambda: connection.ahead > 0, "it is there")
+    front.call(front.front.drain)
+    app.wake.set()
+    assert raw.read().body == b"one two"
+    assert raw.closed()
+    wait_for(lambda: front.front.calls == 0, "whatever was begun is over")
+    assert kept == []
 
 
 def test_more_than_may_wait_are_told_so(app: App, front: Running) -> None:

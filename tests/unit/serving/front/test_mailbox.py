@@ -54,3 +54,21 @@ def test_thousands_of_letters_leave_the_loop_time_for_others_in_between() -> Non
     order = asyncio.run(run())
     assert order.count("letter") == 1_000
     assert order.index("other") < 200
+
+
+def test_a_letter_that_fails_keeps_no_other_waiting() -> None:
+    async def run() -> None:
+        loop, seen = asyncio.get_running_loop(), list[object]()
+        loop.set_exception_handler(lambda _, said: seen.append(said["exception"]))
+        mailbox, done = Mailbox(loop), asyncio.Event()
+        failure = RuntimeError("it fails")
+
+        def fails() -> None:
+            raise failure
+
+        mailbox.post(fails)
+        mailbox.post(done.set)
+        await asyncio.wait_for(done.wait(), 10)
+        assert seen == [failure]
+
+    asyncio.run(run())
