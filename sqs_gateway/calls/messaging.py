@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from lakequeue.clock import boot_seconds
-from lakequeue.errors import LakequeueError, UnknownGroup, UnknownTopic
+from lakequeue.errors import LakequeueError, NotReady, UnknownGroup, UnknownTopic
 from lakequeue.wire import parse_queue_receipt
 from serving.front.parking import Done, Steps, Until
 from sqs_gateway.calls.asked import Asked, DoSteps, Output, result_of
@@ -34,7 +34,11 @@ from sqs_gateway.rules.operations import MAX_VISIBILITY_S, OPERATIONS
 from sqs_gateway.rules.receipts import Handle, handle_of
 from sqs_gateway.rules.shapes import Input, check
 
-_GONE: Final = frozenset({"unknown_topic", "topic_deleted"})
+_GONE: Final = frozenset({"unknown_topic", "topic_deleted", "unknown_group", "group_deleted"})
+"""A receive says of a group that is gone as well that there is no such queue."""
+_OVER: Final = frozenset({DONE, "superseded", "timed_out", "settled", "unknown"})
+"""What became of a message whose delete is answered as done. `unknown`: the partition has moved
+since, and its new node was never told of a message that is deleted."""
 _HIDDEN_MS: Final = 30_000
 _EXPIRED: Final = frozenset({"superseded", "timed_out"})
 
@@ -168,7 +172,7 @@ def delete_message(asked: Asked) -> Steps[Output]:
     queue = asked.queue()
     action = _ack(asked.given, queue.name)
     (outcome,) = yield from result_of(asked.caller.settling.begin(queue.name, [action]))
-    _check_deleted(_seen_by(queue, action, outcome), queue.fifo)
+    check_deleted(_seen_by(queue, action, outcome), queue.fifo)
     return {}
 
 
@@ -187,9 +191,15 @@ def _check_settled(outcome: str | Exception) -> None:
         raise SqsError(RECEIPT_INVALID, "The receipt handle is of another queue.")
 
 
-def _check_deleted(outcome: str | Exception, fifo: bool) -> None:
-    """An old handle is no error of a standard queue, nor is a message that is deleted already."""
+def check_deleted(outcome: str | Exception, fifo: bool) -> None:
+    """Raise what a delete is refused with. An old handle is no error of a standard queue, nor is a
+    message that is deleted already.
+    """
     _check_settled(outcome)
+    if outcome not in _OVER:
+        raise NotReady(
+            f"the message is not deleted: {outcome}", hint="send it again", stored="unknown"
+        )
     if fifo and outcome in _EXPIRED:
         raise SqsError(
             INVALID_PARAMETER,
@@ -199,7 +209,7 @@ def _check_deleted(outcome: str | Exception, fifo: bool) -> None:
 
 def delete_message_batch(asked: Asked) -> Steps[Output]:
     """Delete up to ten, each by itself."""
-    return _each_receipt(asked, "DeleteMessageBatch", _ack, _check_deleted)
+    return _each_receipt(asked, "DeleteMessageBatch", _ack, check_deleted)
 
 
 def _ack(entry: Input, queue: str) -> Action:

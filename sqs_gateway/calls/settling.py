@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from lakequeue.calling.nodes import Nodes
-from lakequeue.errors import AttemptSuperseded, InvalidRequest, UnknownGroup, UnknownTopic
+from lakequeue.errors import (
+    AttemptSuperseded,
+    InvalidRequest,
+    NotReady,
+    UnknownGroup,
+    UnknownTopic,
+)
 from serving.front.limits.shares import Pool
 from sqs_gateway.calls.combining import Combined
 from sqs_gateway.calls.services import Services
@@ -22,6 +28,8 @@ DONE: Outcome = "done"
 _AT_ONCE = 2
 _MOST = 2_000
 _MOST_GROUPS = 1_000
+_MOST_MOVES = 5
+"""So often a receipt follows its partition within one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +92,15 @@ class Settling:
                     later.append((number, action))
                 else:
                     now[action.receipt] = (number, action)
-            said = self._post(group, [action for _, action in now.values()], None)
+            said = self._post(group, [action for _, action in now.values()])
             outcomes |= {number: said[action.receipt] for number, action in now.values()}
             left = later
         return [outcomes[number] for number in range(len(actions))]
 
     def _post(
-        self, group: str, actions: list[Action], nodes: Nodes | None
+        self, group: str, actions: list[Action], nodes: Nodes | None = None, moves: int = 0
     ) -> dict[str, Outcome | Exception]:
+        """`nodes`: where the receipts were sent, after so many `moves`; None: to any node."""
         services = self._services
         path = f"/v1/groups/{group}/acks"
         found: dict[str, Outcome | Exception] = {one.receipt: DONE for one in actions}
@@ -104,10 +113,13 @@ class Settling:
             for refused in error.extra.get("refused", ()):
                 receipt, why = refused["receipt"], refused["why"]
                 found[receipt] = why
-                if why == "elsewhere" and nodes is None:
+                if why == "elsewhere":
                     elsewhere.setdefault(refused["location"], []).append(by_receipt[receipt])
             for url, some in elsewhere.items():
-                found |= self._post(group, some, Nodes(url))
+                if moves < _MOST_MOVES:
+                    found |= self._post(group, some, Nodes(url), moves + 1)
+                else:
+                    found |= dict.fromkeys((one.receipt for one in some), _moves_on(url))
         except (UnknownTopic, UnknownGroup) as error:
             found = dict.fromkeys(found, error.code)
         except InvalidRequest as error:
@@ -115,10 +127,18 @@ class Settling:
             if counted == actions:
                 return dict.fromkeys(found, error)
             # Services of an earlier release know of no receive that does not count.
-            return self._post(group, counted, nodes)
+            return self._post(group, counted, nodes, moves)
         except Exception as error:  # noqa: BLE001 -- whoever asked gets it
             found = dict.fromkeys(found, error)
         return found
+
+
+def _moves_on(url: str) -> NotReady:
+    return NotReady(
+        f"the partition has moved {_MOST_MOVES + 1} times meanwhile, to {url} at last",
+        hint="send it again",
+        stored="no",
+    )
 
 
 def _body(actions: list[Action]) -> dict[str, Any]:
