@@ -35,7 +35,22 @@ def connect(root: str | None = None) -> duckdb.DuckDBPyConnection:
     """A connection to a database in memory with the views of the queue at `root`.
 
     Without `root` it is the queue that `LAKEQUEUE_ROOT` or the settings file names, or the one in
-    `lakequeue-data`. Raises `RootUnusable` if there is none.
+    `lakequeue-data`.
+
+    Args:
+        root: Folder or URI of the queue.
+
+    Returns:
+        A connection of DuckDB; its time zone is UTC.
+
+    Raises:
+        RootUnusable: There is no queue.
+
+    Example:
+        import lakequeue.duck
+
+        queue = lakequeue.duck.connect()
+        queue.sql("SELECT * FROM lag").show()
     """
     root = root_to_read(root)
     connection = duckdb.connect()
@@ -47,9 +62,21 @@ def connect(root: str | None = None) -> duckdb.DuckDBPyConnection:
 def refresh(connection: duckdb.DuckDBPyConnection, root: str | None = None) -> None:
     """Let the views of `connection` show the tables as they are now; made if they are not there.
 
-    `root` as in `connect`.
-
     The tables are `lakequeue_log` and so on, the views as `docs/spark.md` lists them.
+
+    Args:
+        connection: One of `connect`, or one of your own.
+        root: As in `connect`.
+
+    Raises:
+        RootUnusable: There is no queue.
+
+    Example:
+        import lakequeue.duck
+
+        queue = lakequeue.duck.connect()
+        lakequeue.duck.refresh(queue)  # later: what has come since
+        queue.sql("SELECT count(*) FROM log").show()
     """
     root = root_to_read(root)
     for name in TABLES:

@@ -22,15 +22,30 @@ class Clock:
         self._on_advance = on_advance
 
     def micros(self) -> Micros:
-        """Now, in microseconds since 1970 UTC."""
+        """Now, as records have it.
+
+        Returns:
+            Microseconds since 1970 UTC.
+        """
         return wall_micros() + self._ahead
 
     def now(self) -> datetime:
-        """Now, in UTC."""
+        """Now, as a datetime.
+
+        Returns:
+            A datetime in UTC.
+        """
         return datetime.fromtimestamp(self.micros() / 1_000_000, UTC)
 
     def advance(self, seconds: float | timedelta) -> None:
-        """Put the clock forward. Raises `InvalidRequest` for a negative time."""
+        """Put the clock forward.
+
+        Args:
+            seconds: How far; a number of seconds, or a `timedelta`.
+
+        Raises:
+            InvalidRequest: The time is negative.
+        """
         span = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
         if span < timedelta():
             raise InvalidRequest(f"a clock cannot go back by {-span}", hint="seconds, 0 or more")

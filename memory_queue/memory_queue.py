@@ -33,13 +33,24 @@ Client = TypeVar("Client", Producer, Consumer, Admin, Queue)
 class MemoryQueue(Closes):
     """Topics, records and groups in this process; a context manager.
 
-    The clients are the real ones. Make them here, or anywhere with `url` for both addresses. With
-    `urls` the queue answers at those as well while it is open: with `DEFAULT_INGEST_URL` and
-    `DEFAULT_CONSUMER_URL` of `lakequeue.wire`, in code that names none. Open the queue first.
+    The clients are the real ones. Make them here, or anywhere with `url` for both addresses.
+
+    Args:
+        urls: The queue answers at these as well while it is open: with `DEFAULT_INGEST_URL` and
+            `DEFAULT_CONSUMER_URL` of `lakequeue.wire`, in code that names none. Open the queue
+            first.
+
+    Example:
+        from lakequeue.testing import MemoryQueue
+
+        with MemoryQueue() as queue:
+            queue.create_topic("mails")
+            queue.producer().send("mails", {"to": "ada"}).result(timeout=5)
+            print(queue.records("mails")[0].value)
     """
 
     def __init__(self, urls: Sequence[str] = ()) -> None:
-        self.url = f"http://{uuid.uuid4().hex}.memory"
+        self.url: str = f"http://{uuid.uuid4().hex}.memory"
         """Address of both services."""
         self._service = Service(self.url)
         self._transport = MemoryTransport(self._service)
@@ -54,42 +65,104 @@ class MemoryQueue(Closes):
     # -- clients ----------------------------------------------------------------------------------
 
     def producer(self, **options: Unpack[ProducerOptions]) -> Producer:
-        """A `lakequeue.Producer` on this queue."""
+        """A producer on this queue, closed with it.
+
+        Args:
+            **options: See `ProducerOptions`.
+
+        Returns:
+            A `lakequeue.Producer`.
+        """
         return self._keep(Producer(self.url, **options))
 
     def consumer(
         self, topics: str | Sequence[str], group: str, **options: Unpack[ConsumerOptions]
     ) -> Consumer:
-        """A `lakequeue.Consumer` on this queue."""
+        """A consumer on this queue, closed with it.
+
+        Args:
+            topics: One topic or several.
+            group: Name of the group.
+            **options: See `ConsumerOptions`.
+
+        Returns:
+            A `lakequeue.Consumer`.
+        """
         return self._keep(Consumer(topics, group, **({"urls": self.url} | options)))
 
     def admin(self) -> Admin:
-        """A `lakequeue.Admin` on this queue."""
+        """The administrator's calls on this queue.
+
+        Returns:
+            A `lakequeue.Admin`.
+        """
         return self._keep(Admin(self.url, self.url))
 
     def queue(self, name: str, **options: Any) -> Queue:
-        """A `lakequeue.Queue` on this one; created, with the options of `Queue.create`."""
+        """A work queue on this one, which is made for it.
+
+        Args:
+            name: Of the topic and of the group.
+            **options: As `Queue.create` takes them.
+
+        Returns:
+            A `lakequeue.Queue`.
+        """
         return self._keep(Queue.create(name, self.url, self.url, **options))
 
     def async_producer(self, **options: Unpack[ProducerOptions]) -> AsyncProducer:
-        """A `lakequeue.AsyncProducer` on this queue; close it yourself."""
+        """The same for asyncio; close it yourself.
+
+        Args:
+            **options: See `ProducerOptions`.
+
+        Returns:
+            A `lakequeue.AsyncProducer`.
+        """
         return AsyncProducer(self.url, **options)
 
     def async_consumer(
         self, topics: str | Sequence[str], group: str, **options: Unpack[ConsumerOptions]
     ) -> AsyncConsumer:
-        """A `lakequeue.AsyncConsumer` on this queue; close it yourself."""
+        """The same for asyncio; close it yourself.
+
+        Args:
+            topics: One topic or several.
+            group: Name of the group.
+            **options: See `ConsumerOptions`.
+
+        Returns:
+            A `lakequeue.AsyncConsumer`.
+        """
         return AsyncConsumer(topics, group, **({"urls": self.url} | options))
 
     # -- what tests ask for -----------------------------------------------------------------------
 
     def create_topic(self, topic: str, **config: Any) -> TopicDescription:
-        """As `Admin.create_topic`."""
+        """As `Admin.create_topic`.
+
+        Args:
+            topic: Name of the topic.
+            **config: Its settings.
+
+        Returns:
+            The topic as it is now.
+        """
         with Admin(self.url, self.url) as admin:
             return admin.create_topic(topic, **config)[0]
 
     def records(self, topic: str) -> list[Record]:
-        """All records of a topic, by partition and offset. Raises `UnknownTopic`."""
+        """All records of a topic.
+
+        Args:
+            topic: Name of the topic.
+
+        Returns:
+            Its records, by partition and offset.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+        """
         with Admin(self.url, self.url) as admin:
             described = admin.topic(topic)
         return [
@@ -102,7 +175,12 @@ class MemoryQueue(Closes):
         """Take a consumer (or member id) for gone, as after its session timeout.
 
         Its partitions and records go to others. It does not know, and finds out at its next call.
-        Raises `UnknownMember` when it is in no group.
+
+        Args:
+            consumer: The consumer, or its member id.
+
+        Raises:
+            UnknownMember: It is in no group.
         """
         member_id = consumer if isinstance(consumer, str) else consumer.member_id
         if member_id is None:

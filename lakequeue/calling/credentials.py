@@ -66,7 +66,14 @@ class Credentials:
         return None if given is None else _checked(given, "LAKEQUEUE_API_KEY")
 
     def trust(self) -> ssl.SSLContext:
-        """For connections to https. Raises `InvalidSetting`."""
+        """Whom connections to https trust, and who they are.
+
+        Returns:
+            A context for TLS 1.2 and later.
+
+        Raises:
+            InvalidSetting: A file cannot be read, or is of another kind.
+        """
         try:
             context = ssl.create_default_context(cafile=self.ca)
             context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -66,14 +66,25 @@ class Message(Record):
             ) from e
 
     def fields(self) -> Any:
-        """The value for a table: of a model or dataclass its fields, as JSON has them."""
+        """The value for a table.
+
+        Returns:
+            Of a model or dataclass its fields, as JSON has them; else `value`.
+        """
         value = self.value
         if self._value_type is None or value is None:
             return value
         return self._value_type.dump_python(value, mode="json")
 
     def typed(self, value_type: TypeAdapter[Any]) -> Message:
-        """The same message, with values of that type."""
+        """Have `value` make objects of a type.
+
+        Args:
+            value_type: Adapter of pydantic for the type.
+
+        Returns:
+            This message.
+        """
         self._value_type = value_type
         return self
 
@@ -109,15 +120,23 @@ class Message(Record):
 
         The span is linked with the one that the record was made in. Where the program is in no span
         yet, it goes on in the trace of the record.
+
+        Returns:
+            The context manager.
         """
         return processing(self.trace, self.topic)
 
     def ack(self, *, commit_through: bool = False) -> None:
-        """Done with it: it, and what is before it, is not delivered to this group again.
+        """Done with it: it is not delivered to this group again.
 
-        Sent in the background; `Consumer.commit()` waits until it is durable. Raises
-        `SkippedRecords` when an earlier record of the partition is not acknowledged, unless
-        `commit_through`.
+        In a stream group, nor is what stands before it in its partition. The ack is sent in the
+        background; `Consumer.commit()` waits until it is durable.
+
+        Args:
+            commit_through: Stream groups: acknowledge all before it in its partition as well.
+
+        Raises:
+            SkippedRecords: Stream groups: an earlier record of the partition is not acknowledged.
         """
         if self._settle is not None:
             self._settle("ack", self, None)
@@ -127,16 +146,27 @@ class Message(Record):
     def nack(self, delay_s: float | None = None, *, reason: str | None = None) -> None:
         """Queue groups: not done; deliver it again after `delay_s`, or as the retry policy says.
 
-        After the last attempt it goes to the dead-letter topic instead, with `reason` (1,000
-        characters at most; what is beyond is cut) as the header `lakequeue-nack-reason`.
+        After the last attempt it goes to the dead-letter topic instead.
+
+        Args:
+            delay_s: Seconds until it may come again, in place of the group's back-off.
+            reason: Kept as the header `lakequeue-nack-reason` of the dead letter; what is beyond
+                1,000 characters is cut.
+
+        Raises:
+            InvalidRequest: The group is a stream group, or `delay_s` is not valid.
         """
         self.nack_reason = None if reason is None else reason[:MAX_NACK_REASON]
         self._settling("nack")("nack", self, milliseconds_of(delay_s, "delay_s"))
 
     def extend(self, seconds: float) -> None:
-        """Queue groups: keep it for `seconds` from now, if that is longer than it is kept anyway.
+        """Queue groups: keep it longer than the automatic renewal does.
 
-        Only needed for more than the automatic renewal gives.
+        Args:
+            seconds: How long from now. Nothing changes if it is kept longer anyway.
+
+        Raises:
+            InvalidRequest: The group is a stream group, or `seconds` is not valid.
         """
         self._settling("extend")("extend", self, milliseconds_of(seconds, "seconds"))
 

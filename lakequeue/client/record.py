@@ -58,7 +58,11 @@ class Record:
     def json(self) -> Any:
         """The value as JSON, also when it was sent as text or bytes that hold JSON.
 
-        Raises `InvalidRequest` when it is no JSON.
+        Returns:
+            What the JSON says.
+
+        Raises:
+            InvalidRequest: It is no JSON.
         """
         value = self._value()
         if not isinstance(value, str | bytes):
@@ -78,7 +82,14 @@ class Record:
         return headers_from_json(self._raw.get("headers"), most=None)
 
     def header(self, name: str) -> bytes | None:
-        """The last header of that name, or None."""
+        """A header by its name.
+
+        Args:
+            name: Name of the header.
+
+        Returns:
+            The value of the last header of that name, or None.
+        """
         return dict(self.headers).get(name)
 
     @property
@@ -121,7 +132,11 @@ class Record:
         return self._raw.get(UNDECODABLE)
 
     def document(self) -> dict[str, Any]:
-        """All of it as JSON types; bytes as `key_base64` and `value_base64`."""
+        """All of it, for `json.dumps`.
+
+        Returns:
+            Fields by name, as JSON types; bytes as `key_base64` and `value_base64`.
+        """
         found: dict[str, Any] = {}
         for name, value in self._raw.items():
             if isinstance(value, bytes):

@@ -158,7 +158,38 @@ async def redrive_async(
     on_progress: Callable[[Redriven], None] | None = None,
     session_timeout_ms: int = 10_000,
 ) -> Redriven:
-    """As `redrive`, from asyncio: in a thread. Cancelled, it ends its round, and stops there."""
+    """`Admin.redrive` for asyncio: send dead records back to the topics in which they died.
+
+    It runs in a thread. If it is cancelled, it ends its round and stops there. If it is started
+    again, it goes on where it was: each dead record goes back once. If nothing matches `wanted`,
+    nothing changes.
+
+    Args:
+        topic: The topic of dead letters.
+        urls: Ingest nodes; by default found as a `Producer` finds them.
+        consumer_urls: Nodes of the consumer service; by default found as a `Consumer` finds them.
+        wanted: Which records go back; by default all that are there now.
+        to: A topic that they go to instead, by their keys, also those whose own topic is gone.
+        rate: Records a second at most.
+        on_progress: Called in the event loop after each round, with how far it is.
+        session_timeout_ms: After so long another redrive takes over from one that was killed.
+
+    Returns:
+        How many were sent back and how many stay.
+
+    Raises:
+        UnknownTopic: There is no such topic.
+        InvalidRequest: It is no topic of dead letters, or `rate` is not above 0.
+
+    Example:
+        import asyncio
+
+        from lakequeue import Admin, Wanted, redrive_async
+
+        Admin().create_topic("orders.dlq", if_not_exists=True)
+        wanted = Wanted(headers={"lakequeue-reason": "max_attempts"})
+        print(asyncio.run(redrive_async("orders.dlq", wanted=wanted)).redriven)
+    """
     loop = asyncio.get_running_loop()
     stopping = threading.Event()
 

@@ -34,7 +34,15 @@ class Wanted:
                 object.__setattr__(self, bound, micros_of_time(given, name))
 
     def takes(self, headers: Sequence[tuple[str, bytes | None]], timestamp: int) -> bool:
-        """Whether a record goes back. Pure."""
+        """Whether a record goes back. Pure.
+
+        Args:
+            headers: Its headers: names and values.
+            timestamp: Its own time; microseconds since 1970 UTC.
+
+        Returns:
+            True if it passes all conditions.
+        """
         if not self._from <= timestamp < self._to:
             return False
         found = {(name, value) for name, value in headers}
@@ -63,7 +71,11 @@ class Redriven:
         return self.redriven + self.kept + self.without_topic
 
     def counts(self) -> dict[str, int]:
-        """The counts by name, as answers and output in JSON have them."""
+        """The counts, as answers and output in JSON have them.
+
+        Returns:
+            Counts by name.
+        """
         # `homeless` is what release 0.1 reads.
         return {
             "redriven": self.redriven,
@@ -93,13 +105,16 @@ class DeadLetters:
     reason: str
     """`max_attempts`, `expired` or `undecodable`."""
     count: int
+    """How many there are."""
     oldest: int
     """The record's own time of the first one; microseconds since 1970 UTC. By these times `since`
     and `until` of a redrive choose."""
     newest: int
+    """The same of the last one."""
     first_died: int = 0
     """When the first of them was given up; microseconds since 1970 UTC. The record's own time of a
     letter that does not say when."""
     last_died: int = 0
+    """When the last of them was given up."""
     nack_reason: str = ""
     """What the nack of the one that died last gave as its reason."""

@@ -11,8 +11,11 @@ class LakequeueError(Exception):
     """Base of every error that lakequeue raises on purpose."""
 
     code: ClassVar[str] = "error"
+    """Name of the kind of error, on the wire and in logs."""
     http_status: ClassVar[int] = 500
+    """Status that the services answer with."""
     retryable: ClassVar[bool] = False
+    """Whether the same call may succeed later."""
     exit_code: ClassVar[int] = 1
     """What a command ends with that fails for it."""
 
@@ -27,13 +30,22 @@ class LakequeueError(Exception):
     ) -> None:
         super().__init__(f"{detail}; {hint}" if hint else detail)
         self.detail = detail
+        """What happened."""
         self.hint = hint
+        """What to do about it; empty if nothing is known."""
         self.stored = stored
+        """Whether what was sent is stored, where that is a question."""
         self.retry_after_s = retry_after_s
-        self.extra = extra
+        """Seconds to wait before the same call, if the service says so."""
+        self.extra: dict[str, Any] = extra
+        """What else the problem says: topic, partition, field, …"""
 
     def to_problem(self) -> dict[str, Any]:
-        """The problem+json body: type, title, status, code, detail, hint, retryable, …"""
+        """The error as the services send it.
+
+        Returns:
+            The body of problem+json: type, title, status, code, detail, hint, retryable, ….
+        """
         body: dict[str, Any] = {
             "type": f"urn:lakequeue:error:{self.code}",
             "title": self.code.replace("_", " "),

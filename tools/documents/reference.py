@@ -18,7 +18,9 @@ def reference_page(
         "[sdk.md](sdk.md), [queues.md](queues.md) and [spark.md](spark.md).",
         "",
         "`AsyncProducer` and `AsyncConsumer` have the same methods as `Producer` and `Consumer`, "
-        "as coroutines.",
+        "as coroutines. `Wanted` and `Credentials` are made with their attributes as arguments. "
+        "`Delivered` is the old name of `RecordMetadata`, until 0.3. All errors are in "
+        "[errors.md](errors.md).",
     ]
     for public, (top, *methods) in sdk.items():
         lines += ["", f"## {public}", "", *_shown(top, public.rpartition(".")[2])]
@@ -31,7 +33,12 @@ def reference_page(
 
 
 def _shown(one: Callable, name: str) -> Iterator[str]:
-    yield from ["```python", _signature(one, name), "```", "", one.doc.text]
+    if one.is_called:
+        yield from ["```python", _signature(one, name), "```", ""]
+    yield one.doc.text
+    if one.attributes:
+        yield from ["", "| attribute | type | meaning |", "|---|---|---|"]
+        yield from (f"| `{a.name}` | {_code(a.kind)} | {_cell(a.said)} |" for a in one.attributes)
     if one.doc.args:
         yield from ["", "| argument | meaning |", "|---|---|"]
         yield from (f"| `{arg}` | {_cell(said)} |" for arg, said in one.doc.args.items())
@@ -55,6 +62,10 @@ def _signature(one: Callable, name: str) -> str:
 def _lower(text: str) -> str:
     """A sentence as the rest of another one; a name or code stays as it is."""
     return text if text[:1] == "`" or text[1:2].isupper() else text[0].lower() + text[1:]
+
+
+def _code(kind: str) -> str:
+    return f"`{_cell(kind)}`" if kind else ""
 
 
 def _cell(text: str) -> str:

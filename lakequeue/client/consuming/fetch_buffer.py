@@ -28,15 +28,25 @@ class Lost:
     """A partition that this consumer does not own any more."""
 
     topic: str
+    """Name of the topic."""
     partition: int
+    """Partition of the topic."""
     epoch: int | None
     """Epoch that we held it under."""
     current_epoch: int | None
     """Epoch of the new owner, when it is known."""
     reason: str
+    """Why it went, in words."""
 
     def error(self, group: str) -> EpochSuperseded:
-        """What an acknowledgement for it meets."""
+        """What an acknowledgement for it meets.
+
+        Args:
+            group: Name of the group, for the text.
+
+        Returns:
+            The error.
+        """
         current = "a newer one" if self.current_epoch is None else self.current_epoch
         return EpochSuperseded(
             f"{self.topic}/{self.partition} of group {group}: epoch {self.epoch} presented, "

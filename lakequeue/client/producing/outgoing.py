@@ -45,9 +45,13 @@ class RecordMetadata:
     """Where an acknowledged record went."""
 
     topic: str
+    """Topic that it was sent to."""
     partition: int
+    """Partition that it is in."""
     message_id: str
+    """What duplicates are known by: as given, or generated."""
     stamp: int
+    """Time of the commit; microseconds since 1970 UTC."""
     offset: int | None = None
     """Known with `acks="ordered"`."""
     duplicate: bool | None = None

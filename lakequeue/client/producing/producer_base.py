@@ -113,6 +113,12 @@ class ProducerBase(ABC):
         up from 0: those below it are in the log, but for those that were given up (`on_error`,
         `unacked`) while later ones got through; the others are not and never will be. Records of
         runs without `fence` are not counted, and not in the way.
+
+        Args:
+            topic: Name of the topic.
+
+        Returns:
+            The sequence; 0 if none was ordered there.
         """
         return self._core.next_sequences.get(topic, 0)
 
@@ -123,7 +129,21 @@ class ProducerBase(ABC):
         key: Any = None,
         **options: Unpack[RecordOptions],
     ) -> Outgoing:
-        """A record for `produce_whole`, with a `message_id`: checked, encoded, and not sent."""
+        """A record for `produce_whole`: checked, encoded, and not sent.
+
+        Args:
+            topic: Name of the topic.
+            value: As `send` takes it.
+            key: As `send` takes it.
+            **options: See `RecordOptions`; with a `message_id`.
+
+        Returns:
+            The record, as `produce_whole` takes it.
+
+        Raises:
+            InvalidRequest: JSON cannot hold it, or an option is not valid.
+            TooLarge: No request can hold it.
+        """
         return self._core.prepare(topic, value, key, **options)
 
     @property
@@ -132,7 +152,11 @@ class ProducerBase(ABC):
         return self._core.last_stamp
 
     def unacked(self) -> list[Outgoing]:
-        """Records that were given up, then those still on their way, with all that was sent."""
+        """Records that are not acknowledged, with all that was sent.
+
+        Returns:
+            Those that were given up, then those still on their way.
+        """
         with self._core.lock:
             return self._core.ledger.unacked()
 
