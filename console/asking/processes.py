@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Literal
 
 import orjson
@@ -49,6 +50,8 @@ class Process:
     """What it says of itself, or why there is nothing."""
     leads: tuple[str, ...] = ()
     took_ms: int = 0
+    open: bool = False
+    """It told its figures to whoever has no key. A gateway is not asked: it has keys of its own."""
     scrape: Scrape = field(default_factory=lambda: Scrape({}), repr=False)
 
     @property
@@ -67,7 +70,7 @@ class Processes:
     locked: bool
     """A service asks for credentials."""
     may_read: bool
-    """Whoever looks may see what concerns the whole queue."""
+    """Whoever looks may see what concerns the whole queue: a service has told it."""
 
 
 def look(services: Services, patience: Patience) -> Processes:
@@ -83,8 +86,8 @@ def look(services: Services, patience: Patience) -> Processes:
         found = pending.wait(until - time.monotonic()).value
         each.append(found or Process(role, name, url, "silent", ("it does not answer",)))
     refused = [process for process in each if process.state == "refused"]
-    answered = [process for process in each if process.state != "silent"]
-    return Processes(time.time(), tuple(each), bool(refused), bool(answered) and not refused)
+    may_read = not refused and any(process.open for process in each)
+    return Processes(time.time(), tuple(each), bool(refused), may_read)
 
 
 def _registered(services: Services) -> list[tuple[str, str, str]]:
@@ -135,7 +138,7 @@ def _looking(services: Services, role: str, name: str, url: str) -> Callable[[],
         left = max(0.05, began + _LOOK_S - time.monotonic())
         counted = services.look_at(url, "/metrics", left)
         scrape = Scrape({})
-        if counted.status == 200:
+        if counted.status == HTTPStatus.OK:
             scrape = read(counted.body.decode(errors="replace"), WANTED)
         state, why = judged(readiness.status, readiness.body)
         if counted.status in _FORBIDDEN:
@@ -144,7 +147,9 @@ def _looking(services: Services, role: str, name: str, url: str) -> Callable[[],
         leads = tuple(
             sorted(dict(labels).get("election", "") for labels, v in leading.items() if v)
         )
-        return Process(role, name, url, state, why, leads, round(1_000 * readiness.took_s), scrape)
+        took_ms = round(1_000 * readiness.took_s)
+        is_open = counted.status == HTTPStatus.OK
+        return Process(role, name, url, state, why, leads, took_ms, is_open, scrape)
 
     return looked
 
