@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import structlog
 
 from lakequeue.errors import CorruptTable, LakequeueError, NotReady, SchemaDrift
+from serving.tls import Tls
 
 log = structlog.get_logger("damage")
 
@@ -31,8 +32,12 @@ def started(
     listener: socket.socket,
     node: str,
     say: Callable[[LakequeueError], None],
+    tls: Tls | None = None,
 ) -> T:
-    """What `start` returns, tried again while a table is damaged; `say` is told each new damage."""
+    """What `start` returns, tried again while a table is damaged; `say` is told each new damage.
+
+    `tls`: what the service speaks on `listener`, also while it waits.
+    """
     pause = threading.Event()
     said = ""
     while True:
@@ -43,7 +48,7 @@ def started(
                 said = damage.detail
                 log.warning("table.damaged", why=damage.detail, hint=damage.hint)
                 say(damage)
-            with _answering(listener, node, damage):
+            with _answering(listener, node, damage, tls):
                 pause.wait(LOOK_S)
 
 
@@ -60,8 +65,10 @@ def answer(node: str, damage: LakequeueError, path: str) -> tuple[int, str, byte
 
 
 @contextlib.contextmanager
-def _answering(listener: socket.socket, node: str, damage: LakequeueError) -> Iterator[None]:
-    server = _Server(listener.getsockname()[:2], _handler(node, damage), bind_and_activate=False)
+def _answering(
+    listener: socket.socket, node: str, damage: LakequeueError, tls: Tls | None
+) -> Iterator[None]:
+    server = _Server(listener.getsockname()[:2], _handler(node, damage), tls)
     server.daemon_threads = True
     server.socket.close()
     server.socket = listener
@@ -76,6 +83,22 @@ def _answering(listener: socket.socket, node: str, damage: LakequeueError) -> It
 
 
 class _Server(ThreadingHTTPServer):
+    def __init__(
+        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], tls: Tls | None
+    ) -> None:
+        self._tls = tls
+        super().__init__(address, handler, bind_and_activate=False)
+
+    def get_request(self) -> tuple[Any, Any]:
+        """See `socketserver`."""
+        link, address = super().get_request()
+        return (link if self._tls is None else self._tls.wrapped(link)), address
+
+    def service_actions(self) -> None:
+        """See `socketserver`."""
+        if self._tls is not None:
+            self._tls.look()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """See `socketserver`: a client that has gone."""
         log.debug("damage.client_failed", address=client_address[0], error=repr(sys.exception()))

@@ -180,12 +180,7 @@ class _Server(ThreadingHTTPServer):
     def get_request(self) -> tuple[Any, Any]:
         """See `socketserver`."""
         link, address = super().get_request()
-        if self._tls is not None:
-            # The handshake in the thread of its connection: it may take as long as it likes.
-            link = self._tls.context.wrap_socket(
-                link, server_side=True, do_handshake_on_connect=False
-            )
-        return link, address
+        return (link if self._tls is None else self._tls.wrapped(link)), address
 
     def service_actions(self) -> None:
         """See `socketserver`: twice a second at least. A certificate that has expired keeps all

@@ -133,6 +133,7 @@ def serve(
             listener,
             node,
             lambda damage: print_event("waits", url=url, node=node, **damage.to_problem()),
+            at.tls,
         )
     except LakequeueError as e:
         print_event("failed", **e.to_problem())

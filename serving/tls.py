@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,6 +51,12 @@ class Tls:
     def _state(self) -> tuple[tuple[int, int] | None, ...]:
         files = (self._cert, self._key or self._cert, self._client_ca or self._cert)
         return tuple(map(_state_of, files))
+
+    def wrapped(self, link: socket.socket) -> ssl.SSLSocket:
+        """A connection that has come, for a thread of its own: its handshake comes with the first
+        read, so it may take as long as it likes.
+        """
+        return self.context.wrap_socket(link, server_side=True, do_handshake_on_connect=False)
 
     def look(self) -> bool:
         """Take files that have changed, unless they cannot be used; whether it did."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import TABLES
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep.repair import repair_table
+from tests.support.access.certificates import Authority
 from tests.support.faults.patching import environ
 from tests.support.runs.light_driver import PlainQuery
 from tests.support.services.ingest_service import IngestService
@@ -150,6 +152,23 @@ def test_an_ingest_node_waits_for_the_topics(root: QueueRoot, how: str) -> None:
         url = event(events, 1)["url"]
         sent = httpx2.post(f"{url}/v1/topics/orders/records", json=_ONE, timeout=30)
         assert sent.status_code == 200, sent.text
+
+
+def test_a_node_that_waits_speaks_tls_on_its_port(
+    root: QueueRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    files = authority.sign("node")
+    monkeypatch.setenv("LAKEQUEUE_TLS__CERT", str(files.cert))
+    monkeypatch.setenv("LAKEQUEUE_TLS__KEY", str(files.key))
+    _torn(root, "topics")
+    trusted = ssl.create_default_context(cafile=str(authority.ca))
+    with service("ingest", root) as events:
+        waits = event(events, 0)
+        assert waits["url"].startswith("https://")
+        ready = httpx2.get(f"{waits['url']}/readyz", verify=trusted, timeout=10)
+        assert ready.status_code == 503
+        assert ready.json()["reasons"][0]["detail"].startswith("topics")
 
 
 _ONE = {"records": [{"value": 1}]}
