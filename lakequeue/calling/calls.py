@@ -37,6 +37,10 @@ _silent: set[str] = set()
 _LEAST_PAUSE_S, _FIRST_PAUSE_S, _MOST_PAUSE_S = 0.02, 0.05, 5.0
 
 
+def _nothing() -> Script[None]:
+    yield from ()
+
+
 @dataclass(slots=True)
 class CallPolicy:
     """How long a call keeps trying. `sticky` calls stay with the current node."""
@@ -45,6 +49,8 @@ class CallPolicy:
     """Seconds from the start of the call; None: until `give_up()`."""
     give_up: Callable[[], bool] = field(default=lambda: False)
     sticky: bool = False
+    between: Callable[[], Script[None]] = _nothing
+    """What is done before each pause: a call without end may have to learn of other nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,7 @@ def call(nodes: Choice, request: Request, now: Now, policy: CallPolicy) -> Scrip
             raise error
         _warn_once(asked, error)
         if pause:
+            yield from policy.between()
             yield Wait(policy.give_up, pause)
 
 

@@ -19,13 +19,18 @@ _TRY_S = 0.5
 """Others are asked if the first one refuses; what hangs is not worth more time."""
 
 
-def find(nodes: Nodes, service: Literal["ingest", "consumer"], now: Now) -> Script[None]:
-    """Ask for the nodes of a service, if it is time; whatever goes wrong, those known stay."""
+def find(
+    nodes: Nodes, service: Literal["ingest", "consumer"], now: Now, asked: Nodes | None = None
+) -> Script[None]:
+    """Ask for the nodes of a service, if it is time; whatever goes wrong, those known stay.
+
+    `asked`: who is asked, if not whichever of `nodes` serves.
+    """
     if not nodes.find_now():
         return
     request = Request("GET", "/v1/nodes", read_timeout_s=_READ_S)
     try:
-        answer = yield from call(nodes, request, now, CallPolicy(_TRY_S))
+        answer = yield from call(asked or nodes, request, now, CallPolicy(_TRY_S))
         told = NodeList.model_validate_json(answer.reply.body)
     except (LakequeueError, ValidationError) as error:
         # A proxy that lets little through, or an older service: we go on with what was given.

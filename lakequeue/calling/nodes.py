@@ -149,6 +149,11 @@ class Nodes:
         until, _ = self._down.get(url, (0.0, 0.0))
         return until if until > self._now() else 0.0
 
+    @property
+    def find_in(self) -> float:
+        """Seconds until it is time to ask which nodes there are."""
+        return max(0.0, self._find_at - self._now())
+
     def find_now(self) -> bool:
         """Whether it is time to ask which nodes there are; True to one caller each time."""
         now = self._now()

@@ -157,14 +157,14 @@ class Consuming(Keeping):
     def fetch(self) -> Script[None]:
         """Join, and keep one poll ahead of the application."""
         try:
-            yield from self._join(CallPolicy(self._options.connect_timeout_s, lambda: self.closing))
+            yield from self._join(self._options.connect_timeout_s)
             while not self.closing and self.error is None:
                 member = self.member
                 if self.expelled:
                     yield Wait(lambda: not self.expelled or self.closing, None)
                     continue
                 if member is None:
-                    yield from self._join(CallPolicy(None, lambda: self.closing))
+                    yield from self._join(None)
                     continue
                 if not self._has_room():
                     yield Wait(lambda: self._has_room() or self.closing, None)
@@ -197,8 +197,9 @@ class Consuming(Keeping):
         # What is handed out meanwhile is ready now: the sum stays.
         return most if in_all is None else min(most, in_all - self.handed_out - self.buffer.ready)
 
-    def _join(self, policy: CallPolicy) -> Script[None]:
-        yield from find(self.nodes.nodes, "consumer", self._now)
+    def _join(self, deadline_s: float | None) -> Script[None]:
+        policy = CallPolicy(deadline_s, lambda: self.closing, between=self._find)
+        yield from self._find()
         try:
             answer = yield from self._ask_to_join(self._join_request, policy)
         except InvalidRequest as error:
@@ -218,6 +219,9 @@ class Consuming(Keeping):
             self.buffer.joined(joined.assignment_version, joined.assignment)
         self._status(f"joined {self._group_path} at {answer.node} as {member.member_id}")
         self._notify()
+
+    def _find(self) -> Script[None]:
+        return find(self.nodes.nodes, "consumer", self._now)
 
     def _ask_to_join(self, join: JoinRequest, policy: CallPolicy) -> Script[Answer]:
         body = join.model_dump(by_alias=True, exclude_none=True)

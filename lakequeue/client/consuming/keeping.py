@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from lakequeue.calling.calls import Answer, CallPolicy, call, pause_before
+from lakequeue.calling.discovery import find
 from lakequeue.calling.effects import Now, Request, Script, Wait
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.fetch_buffer import FetchBuffer, Lost
@@ -95,6 +96,9 @@ class Keeping:
                 return
             elif member is not None and self._heartbeat_in(member) <= 0:
                 yield from self._heartbeat(member)
+            elif member is not None and not self.nodes.nodes.find_in:
+                # Its own node answers, and may be the only one that is known and still there.
+                yield from find(self.nodes.nodes, "consumer", self._now, member.nodes)
             else:
                 with_acks = self.buffer.has_acks
                 yield Wait(
@@ -113,7 +117,7 @@ class Keeping:
         if member is None:
             return None
         next_acks = self._last_acks + self._options.ack_interval_s - self._now()
-        until = self._heartbeat_in(member)
+        until = min(self._heartbeat_in(member), self.nodes.nodes.find_in)
         return max(0.001, min(until, next_acks) if self.buffer.has_acks else until)
 
     def _keep_has_work(self, member: Membership | None, with_acks: bool) -> bool:

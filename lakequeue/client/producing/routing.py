@@ -107,10 +107,10 @@ class Routing:
         self._now = now
         self._shapes: dict[str, Shape] = {}
 
-    def parts(self, batch: ProducerBatch) -> Script[list[ProducerBatch]]:
-        """What of `batch` goes to which node; the whole of it where there is only one."""
+    def parts(self, batch: ProducerBatch, *, whole: bool = False) -> Script[list[ProducerBatch]]:
+        """What of `batch` goes to which node; the `whole` of it where there is only one."""
         yield from find(self._nodes, "ingest", self._now)
-        if len(self._nodes.candidates) == 1:
+        if whole or len(self._nodes.candidates) == 1:
             return [batch]
         shape = yield from self._shape(batch.topic)
         return [batch] if shape is None else parts_of(batch, shape, self._nodes)

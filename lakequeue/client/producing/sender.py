@@ -205,6 +205,7 @@ class Sender:
         path = f"/v1/producers/{self.producer_id}/epochs"
         request = Request("POST", path, {"timeout_ms": _ORDER_TIMEOUT_MS})
         policy = CallPolicy(self._delivery_timeout_s, give_up=lambda: self.aborted)
+        yield from find(self.nodes, "ingest", self._now)
         answer = yield from call(self.nodes, request, self._now, policy)
         begun = read_answer(EpochAnswer, answer.reply)
         with self.lock:
@@ -240,7 +241,7 @@ class Sender:
     def _settle(self, batch: ProducerBatch) -> Script[None]:
         """Get every record of `batch` acknowledged or given up, in order within a partition."""
         # A fenceable producer counts over all partitions, so its topic has one node.
-        parts = [batch] if self.fence else (yield from self._routing.parts(batch))
+        parts = yield from self._routing.parts(batch, whole=self.fence)
         if len(parts) == 1:
             yield from self._settle_part(parts[0])
         else:

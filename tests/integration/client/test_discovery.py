@@ -97,6 +97,16 @@ def test_a_partition_passes_one_node_and_the_next_one_when_that_is_killed(
     assert all(values == sorted(values) for values in keyed.values())
 
 
+def test_a_fenceable_producer_goes_on_through_a_node_that_it_was_not_given(
+    nodes: list[IngestService],
+) -> None:
+    given = str(nodes[0].ready["url"])
+    with Producer(given, producer_id="importer", fence=True, delivery_timeout_s=20) as producer:
+        assert producer.send("t", 1).result(60).offset == 0
+        nodes[0].kill()
+        assert producer.send("t", 2).result(60).stamp
+
+
 def test_a_topic_made_anew_with_fewer_partitions_is_no_error(
     nodes: list[IngestService], own_queue: Queue
 ) -> None:
@@ -127,6 +137,24 @@ def test_asyncio_finds_them_too(nodes: list[IngestService], own_queue: Queue) ->
         "one",
         "two",
     }
+
+
+def test_a_consumer_finds_a_node_that_was_added_after_it_has_joined(
+    own_queue: Queue, start_node: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakequeue.calling.nodes.FIND_EVERY_S", 0.2)
+    topic = own_queue.log.topic()
+    first = start_node(own_queue, "c-one")
+    with Consumer(topic.topic, group="g", urls=first.url, session_timeout_ms=4_000) as consumer:
+        known = consumer._core.nodes.nodes
+        assert consumer.poll(0) == []
+        wait_for(lambda: consumer.member_id, "it has joined")
+        second = start_node(own_queue, "c-two")
+        wait_for(lambda: second.url in known.urls, "it knows of the other")
+        first.kill()
+        own_queue.log.append(topic, ["a"])
+        messages = wait_for(lambda: consumer.poll(1), "the record")
+    assert [message.value for message in messages] == ["a"]
 
 
 def test_a_consumer_that_is_given_one_node_goes_on_when_that_is_killed(

@@ -7,22 +7,22 @@ import contextlib
 import orjson
 import pytest
 
-from lakequeue.calling.effects import Http, Reply, Wait
-from lakequeue.calling.nodes import Nodes
+from lakequeue.calling.effects import Http, Now, Reply, Wait
+from lakequeue.calling.nodes import FIND_EVERY_S, Nodes
 from lakequeue.client.consuming.core import Consuming
 from lakequeue.client.consuming.membership import ConsumeOptions, Membership
 from lakequeue.client.consuming.queue_core import QueueConsuming
-from lakequeue.errors import Broken, InvalidRequest
+from lakequeue.errors import Broken, InvalidRequest, NotReady
 from lakequeue.wire import MINIMAL, PREFER, Assigned, JoinRequest
 
 
-def consuming() -> Consuming:
+def consuming(nodes: Nodes | None = None, now: Now = lambda: 100.0) -> Consuming:
     return Consuming(
-        Nodes("http://a"),
+        nodes or Nodes("http://a"),
         "billing",
         JoinRequest(topics=["orders"]),
         ConsumeOptions(),
-        lambda: 100.0,
+        now,
         lambda: None,
         None,
         None,
@@ -60,6 +60,56 @@ def test_the_keeper_sleeps_until_the_next_heartbeat_and_wakes_for_acknowledgemen
     assert isinstance(sent, Http)
     assert sent.url == "http://a/v1/groups/billing/members/m/acks"
     assert sent.request.body == b'{"acks":["r"],"commit_through":true}'
+
+
+def told(*urls: str) -> Reply:
+    """The nodes that there are."""
+    infos = [{"url": url, "node": url} for url in urls]
+    return Reply(200, {}, orjson.dumps({"ingest": [], "consumer": infos}))
+
+
+def test_the_keeper_asks_the_node_of_its_member_for_others_when_it_is_time() -> None:
+    times = [0.0]
+    known = Nodes("http://gone", finds=True, now=lambda: times[0])
+    known.found([], "http://gone")
+    assert known.find_now()
+    core = consuming(known)
+    core.member = Membership("m", Nodes("http://a"), 60.0, 100.0)
+    script = core.keep()
+    effect = next(script)
+    assert isinstance(effect, Wait)
+    assert effect.timeout_s == FIND_EVERY_S, "before the next heartbeat"
+    times[0] = FIND_EVERY_S
+    asked = script.send(False)
+    assert isinstance(asked, Http)
+    assert asked.url == "http://a/v1/nodes"
+    effect = script.send(told("http://a", "http://b"))
+    assert known.candidates == ["http://a", "http://b"]
+    assert isinstance(effect, Wait)
+
+
+def test_a_join_that_is_refused_asks_for_other_nodes_and_goes_to_one_of_them() -> None:
+    times = [0.0]
+    known = Nodes("http://a", finds=True, now=lambda: times[0])
+    core = consuming(known, lambda: times[0])
+    there = ["http://a"]
+    script = core.fetch()
+    effect = next(script)
+    joins: list[str] = []
+    while not joins or joins[-1] != "http://b/v1/groups/billing/members":
+        assert len(joins) < 50, "it never goes to the other one"
+        if isinstance(effect, Wait):
+            times[0] += effect.timeout_s or 0.0
+            effect = script.send(False)
+            continue
+        assert isinstance(effect, Http)
+        if effect.url.endswith("/v1/nodes"):
+            effect = script.send(told(*there))
+        else:
+            joins.append(effect.url)
+            there = ["http://a", "http://b"]
+            problem = NotReady("starting", hint="wait").to_problem()
+            effect = script.send(Reply(503, {}, orjson.dumps(problem)))
 
 
 def test_the_keeper_ends_when_everything_is_sent() -> None:

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from lakequeue.calling.effects import Http, Reply, Script
-from lakequeue.calling.nodes import Nodes
+from lakequeue.calling.nodes import FIND_EVERY_S, Nodes
 from lakequeue.client.producing.outgoing import Outgoing
 from lakequeue.client.producing.produce_responses import read_produced
 from lakequeue.client.producing.producer_batch import COLUMNS_FROM
@@ -78,6 +78,29 @@ def test_what_no_request_can_hold_is_refused_before_others_are_sent_with_it(
     options: Any = {option: given}
     with pytest.raises(InvalidRequest):
         core.prepare("orders", "value", None, **options)
+
+
+def test_a_fenceable_producer_asks_for_nodes_when_it_begins_and_when_it_sends() -> None:
+    times = [0.0]
+    nodes = Nodes("http://a", finds=True, now=lambda: times[0])
+    core = Sender(
+        nodes, "p", "committed", Limits(), 1.0, lambda: 0.0, lambda: None, None, None, fence=True
+    )
+
+    def told(script: Script[None], *urls: str) -> Any:
+        asked = next(script)
+        assert isinstance(asked, Http)
+        assert asked.url.endswith("/v1/nodes")
+        infos = [{"url": url, "node": url} for url in urls]
+        return script.send(Reply(200, {}, orjson.dumps({"ingest": infos, "consumer": []})))
+
+    begin = told(beginning := core.begin(), "http://a")
+    assert begin.url == "http://a/v1/producers/p/epochs"
+    with pytest.raises(StopIteration):
+        beginning.send(Reply(200, {}, b'{"producer_id": "p", "epoch": 1, "stamp": 1}'))
+    times[0] = FIND_EVERY_S
+    told(_delivering(core, "orders"), "http://a", "http://b")
+    assert nodes.candidates == ["http://a", "http://b"]
 
 
 def _delivering(core: Sender, topic: str) -> Script[None]:
