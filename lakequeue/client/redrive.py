@@ -21,6 +21,7 @@ from datetime import datetime
 from functools import partial
 
 from lakequeue.calling.addresses import Urls
+from lakequeue.calling.credentials import Credentials
 from lakequeue.client.admin import Admin
 from lakequeue.client.consuming.consumer import Consumer
 from lakequeue.client.consuming.transform import TransformRound
@@ -70,18 +71,29 @@ def redrive(
     rate: float | None = None,
     on_progress: Callable[[Redriven], None] | None = None,
     session_timeout_ms: int = 10_000,
+    credentials: Credentials | str | None = None,
 ) -> Redriven:
     """Send the dead records of `topic` back: all that are there now, or those `wanted`.
 
     With `to` they go to that topic, by their keys, also those whose own topic is gone. `rate`
     limits the records per second. The call blocks until it is done. If it is started again after
-    a crash, it goes on where it was. If nothing matches `wanted`, nothing changes. Raises
+    a crash, it goes on where it was. If nothing matches `wanted`, nothing changes. `credentials`
+    are those of all its calls; by default what the environment says. Raises
     `UnknownTopic`; `InvalidRequest` if the topic is no dead-letter topic; and what consuming and
     producing raise.
     """
     stopping = threading.Event()
     return _redrive(
-        topic, urls, consumer_urls, wanted, to, rate, on_progress, session_timeout_ms, stopping
+        topic,
+        urls,
+        consumer_urls,
+        wanted,
+        to,
+        rate,
+        on_progress,
+        session_timeout_ms,
+        credentials,
+        stopping,
     )
 
 
@@ -94,12 +106,18 @@ def _redrive(
     rate: float | None,
     on_progress: Callable[[Redriven], None] | None,
     session_timeout_ms: int,
+    credentials: Credentials | str | None,
     stopping: threading.Event,
 ) -> Redriven:
-    with Admin(urls, consumer_urls) as admin:
+    with Admin(urls, consumer_urls, credentials=credentials) as admin:
         run = _Run(admin, topic, wanted or Wanted(), to, rate, on_progress)
         run.go(
-            urls, consumer_urls, session_timeout_ms, stopping=stopping.is_set, rest=stopping.wait
+            urls,
+            consumer_urls,
+            session_timeout_ms,
+            credentials,
+            stopping=stopping.is_set,
+            rest=stopping.wait,
         )
         return run.done
 
@@ -157,6 +175,7 @@ async def redrive_async(
     rate: float | None = None,
     on_progress: Callable[[Redriven], None] | None = None,
     session_timeout_ms: int = 10_000,
+    credentials: Credentials | str | None = None,
 ) -> Redriven:
     """`Admin.redrive` for asyncio: send dead records back to the topics in which they died.
 
@@ -173,6 +192,7 @@ async def redrive_async(
         rate: Records a second at most.
         on_progress: Called in the event loop after each round, with how far it is.
         session_timeout_ms: After so long another redrive takes over from one that was killed.
+        credentials: An API key or token, or `Credentials`; by default what the environment says.
 
     Returns:
         How many were sent back and how many stay.
@@ -198,7 +218,17 @@ async def redrive_async(
             loop.call_soon_threadsafe(on_progress, done)
 
     work = partial(
-        _redrive, topic, urls, consumer_urls, wanted, to, rate, say, session_timeout_ms, stopping
+        _redrive,
+        topic,
+        urls,
+        consumer_urls,
+        wanted,
+        to,
+        rate,
+        say,
+        session_timeout_ms,
+        credentials,
+        stopping,
     )
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
@@ -259,6 +289,7 @@ class _Run:
         urls: Urls | None,
         consumer_urls: Urls | None,
         session_timeout_ms: int = 10_000,
+        credentials: Credentials | str | None = None,
         *,
         most: float = math.inf,
         until_s: float = math.inf,
@@ -272,9 +303,13 @@ class _Run:
         group = group_of(self._topic)
         with (
             Consumer(
-                self._topic, group, urls=consumer_urls, session_timeout_ms=session_timeout_ms
+                self._topic,
+                group,
+                urls=consumer_urls,
+                session_timeout_ms=session_timeout_ms,
+                credentials=credentials,
             ) as consumer,
-            Producer(urls) as producer,
+            Producer(urls, credentials=credentials) as producer,
         ):
             while (left := most - self.done.looked_at) > 0 and not stopping():
                 self._began = time.monotonic()

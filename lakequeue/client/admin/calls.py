@@ -37,6 +37,7 @@ class ServiceCalls(Closes):
         self._ingest = Nodes(addresses.ingest_urls(urls))
         self._consumer = Nodes(addresses.consumer_urls(consumer_urls))
         self._timeout_s = timeout_s
+        self._credentials = credentials
         self._http = blocking_runner.open_http(
             {}, self._ingest.urls + self._consumer.urls, credentials
         )

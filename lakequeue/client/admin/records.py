@@ -192,5 +192,6 @@ class RecordCalls(ServiceCalls):
             to=to,
             rate=rate,
             on_progress=on_progress,
+            credentials=self._credentials,
         )
         return done

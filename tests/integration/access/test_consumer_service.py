@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +13,14 @@ import httpx2
 import pytest
 from deltalake import DeltaTable
 
+from coordination.zookeeper.notifications import Notifier
+from lakequeue import Admin, Producer, redrive_async
+from lakequeue.errors import Forbidden
+from lakequeue.wire import DeadLetterHeader
 from tests.support.access.locked import Locks, as_, secret_of, wait_status
 from tests.support.services.consumer_node import NodeProcess, Queue
 from tests.support.services.ingest_service import IngestService
+from tests.support.services.order_thread import ordering
 from tests.support.services.zookeeper import wait_for
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(300)]
@@ -188,3 +195,34 @@ def test_dead_letters_of_a_locked_queue_go_through_ingest(
                 ),
                 "the dead letter in the inbox",
             )
+
+
+def test_a_redrive_has_the_rights_of_its_admin_and_not_those_of_the_environment(
+    own_queue: Queue, start_node: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks = Locks(own_queue.root).lock()
+    key = locks.keys["admin"]
+    other = locks.may("eve", "read", "topic", "jobs*")
+    root = Path(own_queue.root.uri)
+    notifier = Notifier(own_queue.session, "log").start()
+    with (
+        IngestService(root, "--zookeeper", own_queue.zookeeper.hosts) as ingest,
+        contextlib.closing(notifier),
+        ordering(own_queue.root, notifier=notifier),
+    ):
+        urls = str(ingest.ready["url"])
+        node = start_node(own_queue, "a")
+        with Admin(urls, node.url, credentials=key) as admin:
+            admin.create_topic("jobs", partitions=1)
+            admin.create_topic("jobs.dlq", partitions=1)
+            with Producer(urls, acks="ordered", credentials=key) as producer:
+                producer.send("jobs.dlq", 1, headers={DeadLetterHeader.TOPIC: "jobs"})
+            monkeypatch.setenv("LAKEQUEUE_API_KEY", other)
+            assert admin.redrive("jobs.dlq").redriven == 1
+            done = asyncio.run(
+                redrive_async("jobs.dlq", urls=urls, consumer_urls=node.url, credentials=key)
+            )
+            assert done.looked_at == 0
+        monkeypatch.setenv("LAKEQUEUE_API_KEY", key)
+        with Admin(urls, node.url, credentials=other) as admin, pytest.raises(Forbidden):
+            admin.redrive("jobs.dlq")
