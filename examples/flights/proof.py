@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
-from deltalake import DeltaTable
 
 from examples.flights.departures import TOPIC
+from queue_tables.querying.arrow_tables import dataset
 
 _VIEWS = """
 CREATE TABLE ordered AS
@@ -114,7 +114,7 @@ class Proof:
 def prove(root: str, folder: Path) -> Proof:
     """Compute every figure from `log` under `root` and the recordings in `folder`."""
     with duckdb.connect() as sql:
-        sql.register("log", DeltaTable(f"{root}/log").to_pyarrow_dataset())
+        sql.register("log", dataset(root, "log"))
         sql.execute(_VIEWS.format(topic=TOPIC, folder=folder))
 
         def count(query: str) -> int:
@@ -142,7 +142,8 @@ def as_file(root: str, folder: Path) -> str:
     """All of the SQL, to read and to ask again. Pure."""
     parts = [
         "-- The proof of the demo, for DuckDB in Python. `log` is the Delta table:",
-        f'--   sql.register("log", DeltaTable("{root}/log").to_pyarrow_dataset())',
+        "--   from queue_tables.querying.arrow_tables import dataset",
+        f'--   sql.register("log", dataset("{root}", "log"))',
         _VIEWS.format(topic=TOPIC, folder=folder),
     ]
     for name, (asked, query) in _QUESTIONS.items():

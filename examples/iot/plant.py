@@ -9,8 +9,14 @@ import threading
 from lakequeue import Admin
 from lakequeue.errors import TryAgain
 
-INGEST_URLS = os.environ.get("IOT_INGEST_URLS", "http://127.0.0.1:8080").split(",")
-CONSUMER_URLS = os.environ.get("IOT_CONSUMER_URLS", "http://127.0.0.1:8081").split(",")
+
+def urls_in(name: str) -> list[str] | None:
+    """The addresses in a variable of the environment. None: the SDK finds the queue by itself."""
+    return os.environ[name].split(",") if os.environ.get(name) else None
+
+
+INGEST_URLS = urls_in("IOT_INGEST_URLS")
+CONSUMER_URLS = urls_in("IOT_CONSUMER_URLS")
 
 
 def topic_of(sensor: str) -> str:
