@@ -3,6 +3,9 @@
 # MAGIC # Dead letters: find out why, fix it, send them back
 # MAGIC After `max_attempts`, the workers of a queue group give up on a record, and it goes to
 # MAGIC `<topic>.dlq`. Here some payments fail. We look at them in SQL, and send each back exactly once.
+# MAGIC
+# MAGIC Run it once on a queue. Its `assert`s count records, and a second run would count those of the first
+# MAGIC as well.
 
 # COMMAND ----------
 
@@ -88,7 +91,7 @@ display(
 
 # MAGIC %md
 # MAGIC ## Send them back
-# MAGIC Redrive sends back all of them, or those that match a predicate. Each goes back exactly once, even
+# MAGIC Redrive sends back all of them, or those `Wanted` by headers and times. Each goes back exactly once, even
 # MAGIC if you run this several times or stop it in between.
 
 # COMMAND ----------

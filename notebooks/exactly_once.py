@@ -3,6 +3,9 @@
 # MAGIC # Exactly once into a Delta table
 # MAGIC A stream counts clicks into a table. Then its checkpoint is lost. Still nothing is counted twice,
 # MAGIC because the table itself says which records it has counted.
+# MAGIC
+# MAGIC Run it once on a queue. Its `assert`s count records, and a second run would count those of the first
+# MAGIC as well.
 
 # COMMAND ----------
 

@@ -4,6 +4,9 @@
 # MAGIC The table `log` says when each record was ordered. The journals say when it was acknowledged. So a
 # MAGIC query can show the backlog of a group at any moment of the past, and nobody has to measure it at
 # MAGIC the time.
+# MAGIC
+# MAGIC Run it once on a queue. Its `assert`s count records, and a second run would count those of the first
+# MAGIC as well.
 
 # COMMAND ----------
 

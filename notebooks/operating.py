@@ -4,6 +4,9 @@
 # MAGIC A job runs once and ends, beside a running queue. If it is killed, start it again. With
 # MAGIC `--dry-run` it only says what it would do. After a run it reports what it did. `lakequeue up` runs
 # MAGIC retention and compaction by itself; here we run them by hand.
+# MAGIC
+# MAGIC Run it once on a queue. Its `assert`s count records, and a second run would count those of the first
+# MAGIC as well.
 
 # COMMAND ----------
 

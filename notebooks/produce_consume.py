@@ -4,6 +4,9 @@
 # MAGIC The first half sends: keys and headers, what an acknowledgement says, records that are refused,
 # MAGIC and several records of which all are stored or none. The second half consumes: members that share
 # MAGIC partitions, and workers that share records.
+# MAGIC
+# MAGIC Run it once on a queue. Its `assert`s count records, and a second run would count those of the first
+# MAGIC as well.
 
 # COMMAND ----------
 

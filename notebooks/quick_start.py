@@ -3,6 +3,9 @@
 # MAGIC # Quick start
 # MAGIC Send records, consume them in a group, and query the same records as a table while the queue runs.
 # MAGIC The services are those of `lakequeue up`, found by its folder.
+# MAGIC
+# MAGIC Run it once on a queue. Its `assert`s count records, and a second run would count those of the first
+# MAGIC as well.
 
 # COMMAND ----------
 

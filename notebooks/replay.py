@@ -3,6 +3,9 @@
 # MAGIC # Replay, and a group that gets only some of the records
 # MAGIC Records stay in the queue after they are consumed. So a group can go back and read them again.
 # MAGIC Another group can read only the records that match an SQL predicate. Nothing is copied for that.
+# MAGIC
+# MAGIC Run it once on a queue. Its `assert`s count records, and a second run would count those of the first
+# MAGIC as well.
 
 # COMMAND ----------
 

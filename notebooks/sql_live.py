@@ -4,6 +4,9 @@
 # MAGIC The queue runs on its tables, so a query sees what the services see. Here we query while new
 # MAGIC records come in. We look at the records, at groups that are behind, at the records that workers
 # MAGIC hold, and at what became of one record.
+# MAGIC
+# MAGIC Run it once on a queue. Its `assert`s count records, and a second run would count those of the first
+# MAGIC as well.
 
 # COMMAND ----------
 

@@ -131,7 +131,7 @@ def up(
         )
         signals = _Signals(cluster)
         signals.install()
-        _say(f"starting (about {20 if nodes == 1 else 60} s, the first time longer)")
+        _say(f"starting (about {10 if nodes == 1 else 60} s, the first time longer)")
         cluster.start()
         # From here on its ports are its own: clients wait for it, and go nowhere else.
         write_addresses(cluster.root, cluster.ingest_urls, cluster.consumer_urls, starting=True)
