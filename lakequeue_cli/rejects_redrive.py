@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -41,6 +42,8 @@ from queue_tables.schema.reasons import KEPT_OTHERWISE
 from queue_tables.topics import TopicStore
 
 Row = Mapping[str, Any]
+_REFUSED = (InvalidRequest, NotOrdered, UnknownTopic)
+"""What is wrong with one record, and leaves the others as they are."""
 _WAITING = 10_000
 """Records on their way at most."""
 
@@ -92,7 +95,8 @@ class Redrive:
     ) -> None:
         """Wait for what is on its way."""
         if self._producer is not None:
-            with self._producer:
+            # `refused` tells of these: leaving the producer would raise the first of them again.
+            with contextlib.suppress(*_REFUSED), self._producer:
                 while kind is None and self._waiting:
                     self._settle()
 
@@ -160,7 +164,7 @@ class Redrive:
         row, handle = self._waiting.popleft()
         try:
             metadata = handle.result()
-        except (InvalidRequest, NotOrdered, UnknownTopic) as error:
+        except _REFUSED as error:
             self._refuse(row, error)
             return
         if metadata.duplicate:

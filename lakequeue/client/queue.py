@@ -24,7 +24,13 @@ from lakequeue.client.consuming.traces import received, settling
 from lakequeue.client.message import Message, milliseconds_of
 from lakequeue.client.producing.producer import Producer
 from lakequeue.client.producing.record_options import HeadersIn
-from lakequeue.errors import AttemptSuperseded, GroupActive, UnknownGroup, UnknownTopic
+from lakequeue.errors import (
+    AttemptSuperseded,
+    GroupActive,
+    LakequeueError,
+    UnknownGroup,
+    UnknownTopic,
+)
 from lakequeue.records import checked_name
 from lakequeue.wire import DEFAULT_PARTITIONS
 
@@ -338,9 +344,13 @@ class Queue(Closes):
         """Close the connections. Messages that are not deleted are received again later."""
         self._closing = True
         self._signal.notify()
-        self._producer.close()
-        self._admin.close()
-        self._http.close()
+        try:
+            # Each `send` has waited, and has raised what became of its own record.
+            with contextlib.suppress(LakequeueError):
+                self._producer.close()
+        finally:
+            self._admin.close()
+            self._http.close()
 
 
 def _receipt(one: Any) -> str:

@@ -110,6 +110,13 @@ def test_receipts_of_a_queue_that_was_deleted_are_refused_for_good(
     assert (refused.value.http_status, refused.value.retryable) == (404, False)
 
 
+def test_what_send_has_raised_is_not_raised_again_by_close(backend: Backend) -> None:
+    with backend.queue(f"none-{uuid4().hex[:8]}") as queue, pytest.raises(UnknownTopic):
+        queue.send("a")
+    assert queue._http.is_closed
+    assert queue._admin._http.is_closed
+
+
 def _received(queue: Queue) -> list[Message]:
     found: list[Message] = []
 

@@ -12,6 +12,7 @@ import pytest
 import queue_tables.files.parquet
 import queue_tables.log.writer
 from lakequeue.clock import wall_micros
+from lakequeue.testing import MemoryQueue
 from lakequeue_cli.rejects_redrive import Redrive
 from queue_tables.delta.columns import Table
 from queue_tables.log.rejected import RejectFilter, rejected
@@ -190,3 +191,16 @@ def test_what_stands_in_another_form_is_not_sent_again(
     assert [(one["row"], one["why"].partition(";")[0]) for one in redrive.refused] == [
         (1, "it does not stand in rejects as it was sent")
     ]
+
+
+def test_what_is_refused_after_it_was_sent_is_in_the_report(root: QueueRoot) -> None:
+    commit_copies(root, [b"a", b"b"])
+    Orderer(root, 1).drain()
+    with (
+        MemoryQueue() as elsewhere,  # it has no such topic
+        Redrive(root, None, [elsewhere.url], wall_micros()) as redrive,
+    ):
+        for row in rejected(root, RejectFilter(reasons=("duplicate",))):
+            redrive.take(row)
+    assert redrive.sent == 0
+    assert [one["row"] for one in redrive.refused] == [0, 1]
