@@ -22,6 +22,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from coordination.zookeeper.credentials import client_options
 from lakequeue.processes.folders import make_private
+from lakequeue.processes.started import started_at
 from lakequeue.settings import CoordinationSettings
 
 CLIENT_LOG = logging.getLogger("lakequeue.kazoo")
@@ -54,16 +55,6 @@ def is_dead(identity: dict[str, Any]) -> bool:
     if identity.get("pid_space") != here["pid_space"]:
         return False
     return started_at(int(identity.get("pid", 0))) != identity.get("started")
-
-
-def started_at(pid: int) -> str:
-    """Start time of a process in clock ticks since boot, "" when it is gone or a zombie."""
-    stat = _read(f"/proc/{pid}/stat")
-    # The name in parentheses may hold spaces: count the fields after it.
-    fields = stat.rpartition(")")[2].split()
-    if len(fields) < 20 or fields[0] in {"Z", "X"}:
-        return ""
-    return fields[19]
 
 
 def remember(path: Path, hosts: str, identity: Identity) -> None:

@@ -196,10 +196,11 @@ class Producer(ProducerBase, Closes):
         """
         if self._core.closed:
             return
+        # First: a flush would wait for ever for threads that go on sending.
+        self._core.close()
         try:
             self.flush(timeout_s)
         finally:
-            self._core.close()
             unclosed.closed(self._core)
             if len(self._core.ledger):
                 self._core.abort()
@@ -302,10 +303,10 @@ class AsyncProducer(ProducerBase, AsyncCloses):
         """Flush, then stop. What is not acknowledged in time is given up."""
         if self._core.closed:
             return
+        self._core.close()
         try:
             await self.flush(timeout_s)
         finally:
-            self._core.close()
             if len(self._core.ledger):
                 self._core.abort()
             if self._tasks:

@@ -162,20 +162,22 @@ class ProducerBase(ABC):
 
     def _flushed(self, timeout_s: float | None) -> Script[None]:
         """How `flush` goes, whoever runs it."""
-        self._core.flush(True)
+        core = self._core
+        # What others send from now on is not waited for: it may never end.
+        newest = core.ledger.opened
+        core.flush(True)
         try:
-            done = yield Wait(lambda: not len(self._core.ledger), timeout_s)
+            done = yield Wait(lambda: core.ledger.is_settled(newest), timeout_s)
         finally:
-            self._core.flush(False)
-        error = self._core.take_first_error()
+            core.flush(False)
+        error = core.take_first_error()
         if error is not None:
             raise error
         if not done:
-            raise self._not_flushed()
-
-    def _not_flushed(self) -> OrderTimeout:
-        return OrderTimeout(
-            f"{len(self._core.ledger)} records are not acknowledged yet",
-            hint="wait longer, or see unacked()",
-            stored="unknown",
-        )
+            with core.lock:
+                left = core.ledger.pending(newest)
+            raise OrderTimeout(
+                f"{left} records are not acknowledged yet",
+                hint="wait longer, or see unacked()",
+                stored="unknown",
+            )

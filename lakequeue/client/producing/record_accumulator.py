@@ -111,7 +111,10 @@ class Ledger:
 
     def __init__(self, limits: Limits) -> None:
         self.most_bytes = limits.max_buffered_bytes
-        self._pending: dict[Outgoing, None] = {}
+        self._pending: dict[Outgoing, int] = {}
+        """Record → its number, in the order of sending."""
+        self.opened = 0
+        """Number of the newest record."""
         self._failed: deque[Outgoing] = deque()
         self._failed_bytes = 0
         self.bytes = 0
@@ -134,8 +137,17 @@ class Ledger:
 
     def open(self, record: Outgoing) -> None:
         """`record` is on its way."""
-        self._pending[record] = None
+        self.opened += 1
+        self._pending[record] = self.opened
         self.bytes += record.size
+
+    def is_settled(self, number: int) -> bool:
+        """Every record up to `number` is acknowledged or given up."""
+        return next(iter(self._pending.values()), self.opened + 1) > number
+
+    def pending(self, number: int) -> int:
+        """How many records up to `number` are still on their way."""
+        return sum(n <= number for n in self._pending.values())
 
     def settle(self, records: Sequence[Outgoing], error: LakequeueError | None) -> None:
         """`records` are acknowledged, or given up with `error`."""

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from coordination.embedded import EmbeddedZooKeeper, answers
-from coordination.zookeeper.session_reaper import started_at
 from lakequeue.errors import CoordinationUnavailable
+from lakequeue.processes.started import started_at
 from tests.support.services.zookeeper import MakeSession, wait_for
 
 pytestmark = pytest.mark.zookeeper

@@ -13,8 +13,8 @@ from coordination.zookeeper.session_reaper import (
     is_dead,
     process_identity,
     remember,
-    started_at,
 )
+from lakequeue.processes.started import started_at
 
 
 def test_a_living_process_is_not_dead() -> None:

@@ -88,6 +88,19 @@ def test_addresses_go_with_their_process(folder: Path) -> None:
     assert not file.exists()
 
 
+def test_a_process_that_has_got_the_id_of_another_is_no_queue(folder: Path) -> None:
+    root = folder / "lakequeue-data"
+    write_addresses(str(root), [INGEST], [CONSUMER])
+    assert ingest_urls() == [INGEST]
+    file = root / "_lakequeue" / "addresses.json"
+    told = json.loads(file.read_text())
+    file.write_text(json.dumps(told | {"started": "1"}))
+    assert ingest_urls() == "http://127.0.0.1:8080"
+    del told["started"]
+    file.write_text(json.dumps(told))
+    assert ingest_urls() == [INGEST], "an earlier release has written it"
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"ingest": 5, "pid": 1}', '{"ingest": []}'])
 def test_a_damaged_file_is_as_none(folder: Path, text: str) -> None:
     (folder / "lakequeue-data" / "_lakequeue" / "addresses.json").write_text(text)
