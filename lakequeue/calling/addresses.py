@@ -19,12 +19,13 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from lakequeue.calling.stopped_queue import check_default
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady, RootUnusable
 from lakequeue.processes.folders import local_root
+from lakequeue.processes.started import started_at
 from lakequeue.settings import Settings
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL
 
@@ -100,7 +101,7 @@ def write_addresses(
     path = _path(root)
     if path is None or not path.parent.is_dir():
         return
-    told = {"ingest": list(ingest), "consumer": list(consumer), "pid": os.getpid()}
+    told = {"ingest": list(ingest), "consumer": list(consumer)} | _this_process()
     text = json.dumps(told | ({"starting": True} if starting else {}))
     # A reader sees a whole file, whenever it looks.
     new = path.with_suffix(f".{os.getpid()}")
@@ -132,7 +133,7 @@ def _found(service: Service, settings: Settings, patience_s: float) -> Urls:
     if path is not None and _starts(told):
         told = _when_ready(path, told, patience_s)
     urls = told.get(service)
-    if isinstance(urls, list) and urls and _runs(told.get("pid")):
+    if isinstance(urls, list) and urls and _runs(told):
         return [str(url) for url in urls]
     default = _DEFAULTS[service].replace("http", scheme)
     if path is not None and not _places_set(settings):
@@ -157,7 +158,7 @@ def _places_set(settings: Settings) -> bool:
 
 
 def _starts(told: dict[str, object]) -> bool:
-    return bool(told.get("starting")) and _runs(told.get("pid"))
+    return bool(told.get("starting")) and _runs(told)
 
 
 def _when_ready(path: Path, told: dict[str, object], patience_s: float) -> dict[str, object]:
@@ -172,7 +173,7 @@ def _when_ready(path: Path, told: dict[str, object], patience_s: float) -> dict[
     while _starts(told) and boot_seconds() < deadline:
         never.wait(_LOOK_EVERY_S)
         told = _read(path)
-    if not _runs(told.get("pid")):
+    if not _runs(told):
         raise NotReady(
             f"the queue at {root} ended while it was starting",
             hint="`lakequeue up` says why; its logs are in the folder _work/logs of the root",
@@ -180,8 +181,17 @@ def _when_ready(path: Path, told: dict[str, object], patience_s: float) -> dict[
     return told
 
 
-def _runs(pid: object) -> bool:
-    """Whether the process that wrote them is still there: a killed one leaves its file."""
+def _this_process() -> dict[str, Any]:
+    return {"pid": os.getpid(), "started": started_at(os.getpid())}
+
+
+def _runs(told: dict[str, object]) -> bool:
+    """Whether the process that wrote them is still there: a killed one leaves its file.
+
+    Its id may be another's by now, of another queue at the same ports. Files of release 0.1 do not
+    say when it was started.
+    """
+    pid = told.get("pid")
     if not isinstance(pid, int):
         return False
     try:
@@ -189,8 +199,9 @@ def _runs(pid: object) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # somebody else's
-    return True
+        pass  # somebody else's
+    started, now = told.get("started"), started_at(pid)
+    return not (started and now) or started == now
 
 
 def _path(root: str) -> Path | None:
