@@ -42,6 +42,7 @@ HERE = Path(__file__).parents[2]
 CONNECTIONS, A_REQUEST, BYTES = 8, 500, 1_000
 PARTITIONS, AN_ANSWER = 8, 5_000
 WARM_S = 3.0
+TOPIC = "bulk"
 BODIES = 32
 ROLES = {"ingest": "-m ingest", "consumer service": "-m consumer_service", "driver": "jobs.driver"}
 
@@ -126,8 +127,8 @@ def json_request() -> bytes:
     return orjson.dumps({"records": records})
 
 
-def _send(url: str, seconds: float) -> int:
-    """How many were acknowledged."""
+def send(url: str, seconds: float) -> int:
+    """Send for so long; how many were acknowledged."""
     bodies = [json_request() for _ in range(BODIES)]
     until = time.monotonic() + seconds
     sent = [0] * CONNECTIONS
@@ -135,7 +136,7 @@ def _send(url: str, seconds: float) -> int:
     def work(number: int) -> None:
         asks, at = Asks(url), number
         while time.monotonic() < until:
-            if asks("POST", "/v1/topics/bulk/records", bodies[at % BODIES]) is not None:
+            if asks("POST", f"/v1/topics/{TOPIC}/records", bodies[at % BODIES]) is not None:
                 sent[number] += A_REQUEST
             at += 1
 
@@ -151,20 +152,21 @@ def _all(work: Callable[[int], None], many: int) -> None:
         thread.join()
 
 
-def _ordered(root: str) -> int:
-    """How many records are in `log`."""
+def ordered(root: str) -> int:
+    """How many records are in `log`, of all topics."""
     txns = TableLog(QueueRoot.open(root).store, LOG.name).open().txns
     return sum(version for name, version in txns.items() if name.startswith("offset/"))
 
 
-def _read(url: str, records: int) -> None:
+def read(url: str, records: int, group: str = TOPIC) -> None:
+    """Let a new group read so many from the earliest, and commit them."""
     asks = Asks(url)
     joined = asks(
         "POST",
-        "/v1/groups/bulk/members",
-        orjson.dumps({"topics": ["bulk"], "from": "earliest", "session_timeout_ms": 60_000}),
+        f"/v1/groups/{group}/members",
+        orjson.dumps({"topics": [TOPIC], "from": "earliest", "session_timeout_ms": 60_000}),
     )
-    path, answered, got = f"/v1/groups/bulk/members/{joined['member_id']}", 0, 0
+    path, answered, got = f"/v1/groups/{group}/members/{joined['member_id']}", 0, 0
     while got < records:
         said = f"max={AN_ANSWER}&wait_ms=5000&after={answered}"
         answer = asks("GET", f"{path}/records?{said}")
@@ -187,18 +189,18 @@ def measured(place: Path, seconds: float) -> dict[str, Any]:
     """One queue of a checkout."""
     with _up(place) as queue:
         asks = Asks(queue.ingest)
-        asks("PUT", "/v1/topics/bulk", orjson.dumps({"partitions": PARTITIONS}))
-        warm = _send(queue.ingest, WARM_S)
-        while _ordered(queue.root) < warm:
+        asks("PUT", f"/v1/topics/{TOPIC}", orjson.dumps({"partitions": PARTITIONS}))
+        warm = send(queue.ingest, WARM_S)
+        while ordered(queue.root) < warm:
             time.sleep(0.05)
         before, began = queue.cpu(), time.monotonic()
-        sent = _send(queue.ingest, seconds)
+        sent = send(queue.ingest, seconds)
         acked_s = time.monotonic() - began
-        while _ordered(queue.root) < warm + sent:
+        while ordered(queue.root) < warm + sent:
             time.sleep(0.05)
         ordered_s = time.monotonic() - began
         between, began = queue.cpu(), time.monotonic()
-        _read(queue.consumer, warm + sent)
+        read(queue.consumer, warm + sent)
         read_s = time.monotonic() - began
         after = queue.cpu()
     return {
@@ -220,6 +222,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     places = {"now": HERE} | ({"before": args.before.resolve()} if args.before else {})
+    where = machine.describe()
     rows = []
     for _ in range(args.rounds):
         for name, place in places.items():
@@ -230,7 +233,7 @@ def main() -> None:
                 row[f"cpu_{way}_loops"] = round(used / speed["loop_ms"] * 1_000, 1)
             rows.append({"which": name} | row | {"machine": speed})
             print(json.dumps(rows[-1]), flush=True)
-    found = {"machine": machine.describe(), "rows": rows}
+    found = {"machine": where, "rows": rows}
     if args.json is not None:
         args.json.write_text(f"{json.dumps(found, indent=1)}\n")
 

@@ -73,6 +73,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    where = machine.describe()
     rows = []
     for _ in range(args.rounds):
         for records in (0, args.records):
@@ -81,7 +82,7 @@ def main() -> None:
             sys.stdout.write(f"{json.dumps(rows[-1])}\n")
             sys.stdout.flush()
     if args.json is not None:
-        found = {"machine": machine.describe(), "rows": rows}
+        found = {"machine": where, "rows": rows}
         args.json.write_text(f"{json.dumps(found, indent=1)}\n")
 
 
