@@ -14,7 +14,7 @@ import structlog
 
 from coordination.zookeeper.registry import FORMAT
 from ingest.commit.appender import Appender, Committed, Submission
-from ingest.commit.draining import refuse_if_closed, settle
+from ingest.commit.draining import settle
 from ingest.commit.order_tail import OrderTail
 from ingest.commit.pending_offsets import PendingOffsets, Ticket
 from ingest.fresh_topics import FreshTopics
@@ -38,7 +38,7 @@ from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.formats import NUMBER
 from queue_tables.schema.schemas import TOPICS
-from queue_tables.schema.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic, refuse_if_closed
 from queue_tables.shards.group_commit import GroupCommitter
 from queue_tables.shards.shards import highest_stamp
 from queue_tables.topics import TopicStore

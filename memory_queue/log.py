@@ -40,7 +40,7 @@ from queue_rules.queues.key_order import key_hash
 from queue_tables.groups.record_states import NEVER
 from queue_tables.schema.marks import NO_TOPIC, offset_mark, producer_mark, sequence_mark
 from queue_tables.schema.reasons import BY_CODE
-from queue_tables.schema.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic, refuse_if_closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,7 @@ class Log:
             max_group_bytes=self._settings.max_group_bytes,
         )
         for part, topic in zip(parts, topics, strict=True):
+            refuse_if_closed(topic, now)
             if part.consumed is not None:
                 checked_name(part.consumed.group, "group")
                 source = self._topics.get(part.consumed.topic)

@@ -34,6 +34,7 @@ from queue_rules.predicates.of_group import predicate_of
 from queue_rules.produce.json_body import json_request_of, parts_of
 from queue_rules.produce.validation import Limits
 from queue_rules.queues.retry_policy import check_retry
+from queue_tables.schema.topic_rules import refuse_if_open
 
 _NAME: Final = "([^/?]+)"
 _RECORD: Final = f"/topics/{_NAME}/partitions/(-?\\d+)/records/(-?\\d+)"
@@ -64,6 +65,7 @@ class Service:
                 ("DELETE", f"/v1/topics/{_NAME}", self._delete_topic),
                 ("POST", f"/v1/topics/{_NAME}/records", self._produce),
                 ("POST", f"/v1/topics/{_NAME}/redrive", self._redrive),
+                ("POST", f"/v1/topics/{_NAME}/settle", self._settle_topic),
                 ("POST", "/v1/records", self._produce_parts),
                 ("POST", f"/v1/producers/{_NAME}/epochs", self._begin_epoch),
                 ("GET", f"/v1/topics/{_NAME}/records", self._page),
@@ -198,6 +200,12 @@ class Service:
             return reply_of(200, part)
 
         return Aside(run)
+
+    def _settle_topic(self, _call: Call, name: str) -> tuple[int, Any]:
+        # What is taken is ordered: there is nothing to seal, or to wait for.
+        topic = self._topics.get(name)
+        refuse_if_open(topic, self.clock.micros())
+        return 200, wire.SettledTopic(topic=topic.topic, sealed_shards=0)
 
     def _begin_epoch(self, _call: Call, producer_id: str) -> tuple[int, Any]:
         return 201, self.log.begin_epoch(producer_id)

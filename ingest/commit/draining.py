@@ -12,31 +12,18 @@ import time
 from collections.abc import Iterable, Mapping
 
 from lakequeue.clock import Micros
-from lakequeue.errors import InvalidRequest, OrderTimeout, TopicClosed
+from lakequeue.errors import OrderTimeout, TopicClosed
 from lakequeue.records import ShardName, Stamp, TopicId
 from queue_rules.produce.rows import Request
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import WATERMARKS
-from queue_tables.schema.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic, refuse_if_closed, refuse_if_open
 from queue_tables.shards.shards import seal_shard
 from queue_tables.topics import TopicStore
 from serving.front.parking import Steps, Until, Wake
 
 _LOOK_S = 0.05
-_MOST_RETRY_S = 1.0
-
-
-def refuse_if_closed(topic: Topic, now: Micros) -> None:
-    """Raise `TopicClosed` while the topic takes no records. Pure."""
-    if topic.closed_until is not None and now < topic.closed_until:
-        left_s = (topic.closed_until - now) / 1e6
-        raise TopicClosed(
-            f"topic {topic.topic} takes no records for {left_s:.1f} s more: it is drained to grow",
-            hint="send again then; the clients do so by themselves",
-            stored="no",
-            retry_after_s=min(left_s, _MOST_RETRY_S),
-        )
 
 
 def refuse_if_changed(parts: Iterable[Request], topics: TopicStore, now: Micros) -> None:
@@ -64,12 +51,7 @@ def settle(
     Returns how many shards were sealed. Raises `InvalidRequest` if the topic is open: then it says
     nothing; `OrderTimeout`.
     """
-    if topic.closed_until is None or now >= topic.closed_until:
-        raise InvalidRequest(
-            f"topic {topic.topic} takes records: close it first",
-            hint="PATCH it with closed_for_ms, or use `lakequeue topic alter -p N --drain`",
-            field="topic",
-        )
+    refuse_if_open(topic, now)
     stamps: dict[ShardName, Stamp] = {}
     for shard in root.shards("inbox"):
         try:

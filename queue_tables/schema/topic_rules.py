@@ -9,7 +9,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lakequeue.clock import MAX_SKEW_S, Micros
-from lakequeue.errors import InvalidRequest, LakequeueError, TopicExists, UnknownTopic
+from lakequeue.errors import (
+    InvalidRequest,
+    LakequeueError,
+    TopicClosed,
+    TopicExists,
+    UnknownTopic,
+)
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire.calls.topics import (
     TopicChanges,
@@ -28,6 +34,7 @@ from queue_tables.schema.values.rules import (
 )
 
 MAX_SKEW_US = int(MAX_SKEW_S * 1e6)
+_MOST_RETRY_S = 1.0
 
 
 class Topic(TopicSettings, TopicIdentity):
@@ -107,6 +114,28 @@ def _check_still_closed(topic: Topic, now: Micros) -> None:
             f"topic {topic.topic!r} has opened again before it could grow",
             hint="close it for longer, and drain it again",
             field="closed_for_ms",
+        )
+
+
+def refuse_if_closed(topic: Topic, now: Micros) -> None:
+    """Raise `TopicClosed` while the topic takes no records."""
+    if topic.closed_until is not None and now < topic.closed_until:
+        left_s = (topic.closed_until - now) / 1e6
+        raise TopicClosed(
+            f"topic {topic.topic} takes no records for {left_s:.1f} s more: it is drained to grow",
+            hint="send again then; the clients do so by themselves",
+            stored="no",
+            retry_after_s=min(left_s, _MOST_RETRY_S),
+        )
+
+
+def refuse_if_open(topic: Topic, now: Micros) -> None:
+    """Raise `InvalidRequest` while the topic takes records."""
+    if topic.closed_until is None or now >= topic.closed_until:
+        raise InvalidRequest(
+            f"topic {topic.topic} takes records: close it first",
+            hint="PATCH it with closed_for_ms, or use `lakequeue topic alter -p N --drain`",
+            field="topic",
         )
 
 

@@ -12,6 +12,7 @@ from lakequeue.errors import (
     InvalidName,
     InvalidRequest,
     OffsetOutOfRange,
+    TopicClosed,
     TopicExists,
     UnknownGroup,
     UnknownTopic,
@@ -35,6 +36,23 @@ def test_a_topic_is_created_once_and_altered(backend: Backend) -> None:
         with pytest.raises(InvalidRequest, match="partitions only grow"):
             admin.alter_topic(topic, partitions=1)
         assert topic in [t.topic for t in admin.topics()]
+
+
+def test_a_topic_grows_when_it_is_drained_and_takes_no_records_while_it_is_closed(
+    backend: Backend,
+) -> None:
+    topic = backend.topic()
+    backend.send(topic, "a")
+    with backend.admin() as admin:
+        with pytest.raises(InvalidRequest, match="close it first"):
+            admin.settle_topic(topic)
+        admin.alter_topic(topic, closed_for_ms=60_000)
+        admin.settle_topic(topic)
+        with pytest.raises(TopicClosed), backend.producer(delivery_timeout_s=0.2) as producer:
+            producer.send(topic, "b").result(30)
+        admin.alter_topic(topic, closed_for_ms=0)
+        assert admin.grow_topic(topic, 2).partitions == 2
+    backend.send(topic, "c")
 
 
 def test_names_are_checked(backend: Backend) -> None:

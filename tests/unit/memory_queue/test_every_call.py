@@ -17,7 +17,6 @@ NOT_IN_MEMORY = {
     ("PUT", "/v1/groups/<group>/webhook"),
     ("GET", "/v1/groups/<group>/webhook"),
     ("DELETE", "/v1/groups/<group>/webhook"),
-    ("POST", "/v1/topics/<topic>/settle"),
     ("GET", "/v1/nodes"),
     ("GET", "/v1/advice"),
     ("GET", "/healthz"),
