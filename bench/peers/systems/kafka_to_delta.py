@@ -42,6 +42,8 @@ def main() -> None:
         .option("kafka.bootstrap.servers", args.servers)
         .option("subscribe", "bench")
         .option("startingOffsets", "earliest")
+        # One task reads the partitions one after the other, and waits so long at the end of each.
+        .option("kafka.fetch.max.wait.ms", "10")
         .load()
         .select("partition", "offset", "timestamp", "value")
         .coalesce(1)
