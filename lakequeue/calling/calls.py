@@ -51,6 +51,8 @@ class CallPolicy:
     sticky: bool = False
     between: Callable[[], Script[None]] = _nothing
     """What is done before each pause: a call without end may have to learn of other nodes."""
+    final: tuple[type[LakequeueError], ...] = ()
+    """These end the call, although to repeat it would help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def call(nodes: Choice, request: Request, now: Now, policy: CallPolicy) -> Scrip
         maybe_stored |= _may_be_stored(error)
         if maybe_stored and error.stored != "yes":
             error.stored = "unknown"
-        if not isinstance(error, TryAgain):
+        if not isinstance(error, TryAgain) or isinstance(error, policy.final):
             raise error
         moves = isinstance(error, _ANOTHER_MAY) and not policy.sticky
         if moves:

@@ -51,11 +51,16 @@ class Combined(Generic[A, R]):
         at_once: int,
         most: int,
         size: Callable[[A], int] = lambda _: 1,
+        most_slow: int = _MOST_SLOW,
     ) -> None:
-        """`do` takes items to their results, in order. `most`: the size of what it is given."""
+        """`do` takes items to their results, in order. `most`: the size of what it is given.
+
+        `most_slow`: so many slow requests hold up nobody.
+        """
         self._do = do
         self._pool = pool
         self._at_once, self._most, self._size = at_once, most, size
+        self._most_slow = most_slow
         self._lock = threading.Lock()
         self._waiting: deque[_Ticket[A, R]] = deque()
         self._began: dict[int, float] = {}
@@ -87,7 +92,7 @@ class Combined(Generic[A, R]):
     def _may_begin(self) -> bool:
         quick = time.monotonic() - SLOW_S
         slow = sum(at < quick for at in self._began.values())
-        return len(self._began) - min(slow, _MOST_SLOW) < self._at_once
+        return len(self._began) - min(slow, self._most_slow) < self._at_once
 
     def _run(self, number: int) -> None:
         """Ask for those who wait, until nobody does."""

@@ -15,6 +15,7 @@ from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Reply, Request
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.admin import Admin
+from lakequeue.errors import LakequeueError
 from lakequeue.wire import loads_exactly
 
 CALL_S = 20.0
@@ -65,10 +66,11 @@ class Services:
         reads_s: float,
         within_s: float,
         headers: Mapping[str, str] = NO_HEADERS,
+        final: tuple[type[LakequeueError], ...] = (),
     ) -> Reply:
-        """The answer as it came."""
+        """The answer as it came. `final`: as of `CallPolicy`."""
         request = Request(method, path, body=body, read_timeout_s=reads_s, headers=headers)
-        policy = CallPolicy(within_s, lambda: self._closing)
+        policy = CallPolicy(within_s, lambda: self._closing, final=final)
         script = call(nodes, request, time.monotonic, policy)
         return blocking_runner.run(script, self._http, self._signal).reply
 
