@@ -90,7 +90,8 @@ def _target(asked: Asked, source: str, arn: str) -> Queue:
 def _check_same(asked: Asked, queue: Queue, given: Mapping[str, str]) -> None:
     there = _settable(asked, queue)
     for name, text in given.items():
-        if there.get(name, "") != text and rules.DECLARED[name].default != text:
+        default = rules.DECLARED[name].default or ""
+        if (there.get(name) or default) != (text or default):
             raise SqsError(
                 QUEUE_NAME_EXISTS,
                 "A queue already exists with the same name and a different value for attribute"

@@ -46,6 +46,9 @@ def test_the_same_name_with_another_attribute_is_refused(sqs: Any, name: Name) -
     sqs.create_queue(QueueName=queue, Attributes={"VisibilityTimeout": "40"})
     with pytest.raises(sqs.exceptions.QueueNameExists):
         sqs.create_queue(QueueName=queue, Attributes={"VisibilityTimeout": "41"})
+    with pytest.raises(sqs.exceptions.QueueNameExists):
+        sqs.create_queue(QueueName=queue, Attributes={"VisibilityTimeout": "30"})
+    sqs.create_queue(QueueName=queue, Attributes={"DelaySeconds": "0"})
 
 
 @pytest.mark.parametrize("wrong", ["a b", "a.b", "x" * 81, "ü", "a.fifo", "../x", "a/b", "\n"])
