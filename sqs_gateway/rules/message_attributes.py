@@ -20,6 +20,8 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\Z", re.A
 _MOST_DIGITS: Final = 38
 _LEAST, _MOST_NUMBER = Decimal("1e-128"), Decimal("1e126")
 _RESERVED: Final = ("aws.", "amazon.")
+OUR_HEADERS: Final = ("sqs-", "lakequeue-")
+"""How headers begin that say something of a message: no attribute may be called so."""
 TRACE_HEADER: Final = "AWSTraceHeader"
 
 
@@ -73,7 +75,7 @@ def _checked_name(name: str) -> str:
             "Can only include alphanumeric characters, hyphens, underscores, or dots, and be 1 to"
             f" 256 in length. The message attribute name '{name[:256]}' is invalid."
         )
-    if name.lower().startswith(_RESERVED):
+    if name.lower().startswith(_RESERVED) or name.startswith(OUR_HEADERS):
         raise _wrong(f"The message attribute name '{name[:256]}' begins with a reserved prefix.")
     return name
 

@@ -16,6 +16,7 @@ from sqs_gateway.rules import digests
 from sqs_gateway.rules.characters import allowed
 from sqs_gateway.rules.errors import INVALID_CONTENTS, INVALID_PARAMETER, SqsError, invalid, missing
 from sqs_gateway.rules.message_attributes import (
+    OUR_HEADERS,
     TRACE_HEADER,
     Attribute,
     attributes_of,
@@ -27,7 +28,6 @@ TYPES: Final = "sqs-types"
 """Header: JSON of the types of attributes that are not `String`."""
 TRACE: Final = "sqs-trace"
 DEDUPLICATION: Final = "sqs-deduplication-id"
-_OUR_HEADERS: Final = ("sqs-", "lakequeue-")
 _GRAPHIC: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _SEQUENCE_DIGITS: Final = 20
 _NOT_FOR_THIS_TYPE: Final = "The request include parameter that is not valid for this queue type."
@@ -262,7 +262,7 @@ def attributes_in(headers: Mapping[str, str | bytes]) -> dict[str, Attribute]:
             types = None
     found: dict[str, Attribute] = {}
     for name, value in headers.items():
-        if not value or not name or name.startswith(_OUR_HEADERS):
+        if not value or not name or name.startswith(OUR_HEADERS):
             continue
         kind = types.get(name) if isinstance(types, dict) else None
         if not isinstance(kind, str) or not kind.startswith(("String", "Number", "Binary")):

@@ -65,6 +65,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("SendMessage", named("a b"), "InvalidParameterValue"),
     ("SendMessage", named("AWS.a"), "InvalidParameterValue"),
     ("SendMessage", named("a..b"), "InvalidParameterValue"),
+    ("SendMessage", named("sqs-types"), "InvalidParameterValue"),
+    ("SendMessage", named("lakequeue-dlq-topic"), "InvalidParameterValue"),
     (
         "SendMessage",
         {"MessageBody": "x", "MessageSystemAttributes": {"Other": TEXT}},
