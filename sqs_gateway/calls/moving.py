@@ -43,6 +43,8 @@ _FIELDS: Final = ("key", "key_base64", "value", "value_base64", "timestamp")
 class Task:
     """One task, as it is listed."""
 
+    key: str | None
+    """Of whoever started it: nobody else may cancel it."""
     source: str
     source_arn: str
     destination: str | None
@@ -56,10 +58,10 @@ class Task:
     failure: str | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
 
-    def told(self) -> dict[str, Any]:
-        """As an answer has it: the handle only while there is something to cancel."""
+    def told(self, key: str | None) -> dict[str, Any]:
+        """As an answer to this caller has it: the handle only if there is something to cancel."""
         found: dict[str, Any] = {
-            "TaskHandle": self.handle if self.status == "RUNNING" else None,
+            "TaskHandle": self.handle if self.may_cancel(key) else None,
             "Status": self.status,
             "SourceArn": self.source_arn,
             "DestinationArn": self.destination_arn,
@@ -70,6 +72,10 @@ class Task:
             "StartedTimestamp": self.started_ms,
         }
         return {name: value for name, value in found.items() if value is not None}
+
+    def may_cancel(self, key: str | None) -> bool:
+        """Whether it runs, in the name of this key."""
+        return self.status == "RUNNING" and self.key == key
 
 
 class Moves:
@@ -99,6 +105,7 @@ class Moves:
         if target is not None and target.fifo != source.fifo:
             raise SqsError(UNSUPPORTED, "Both queues must be of the same type.")
         task = Task(
+            asked.caller.key,
             source.name,
             arn,
             None if target is None else target.name,
@@ -124,8 +131,9 @@ class Moves:
         handle = asked.given["TaskHandle"]
         with self._lock:
             found = [one for some in self._tasks.values() for one in some if one.handle == handle]
-        if not found or found[0].status != "RUNNING":
-            raise SqsError(RESOURCE_NOT_FOUND, "Task does not exist, or runs no longer.")
+        if not found or not found[0].may_cancel(asked.caller.key):
+            said = "Task does not exist, runs no longer, or was started with another key."
+            raise SqsError(RESOURCE_NOT_FOUND, said)
         found[0].cancelled.set()
         return {"ApproximateNumberOfMessagesMoved": found[0].moved}
 
@@ -134,7 +142,7 @@ class Moves:
         _named(asked, "SourceArn", arn)
         with self._lock:
             known = list(self._tasks.get(arn, ()))[:most]
-        return {"Results": [one.told() for one in known]} if known else {}
+        return {"Results": [one.told(asked.caller.key) for one in known]} if known else {}
 
 
 def _named(asked: Asked, parameter: str, arn: str) -> Queue:

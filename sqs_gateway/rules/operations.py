@@ -1,4 +1,4 @@
-"""The operations of SQS, declared once: their parameters, and what they need. Pure.
+"""The operations of SQS, declared once, with their parameters. Pure.
 
 Both protocols read requests by this table, and docs/sqs.md has it.
 """
@@ -23,8 +23,6 @@ class Operation:
 
     name: str
     fields: tuple[Field, ...]
-    needs: str
-    """Which right over the queue, in the words of `lakequeue auth grant`."""
 
 
 _URL = Field("QueueUrl", required=True)
@@ -40,8 +38,6 @@ _MESSAGE = (
     Field("MessageGroupId"),
 )
 _PAGE = (Field("NextToken"), whole("MaxResults", 1, MAX_LISTED))
-_PRODUCE, _CONSUME, _MANAGE = "produce", "consume", "manage"
-_ANY = "any right"
 
 
 def _entries(operation: str, *fields: Field) -> Field:
@@ -63,26 +59,21 @@ OPERATIONS: Final = {
                 _map("Attributes", "Attribute"),
                 _map("tags", "Tag"),
             ),
-            _MANAGE,
         ),
-        Operation("DeleteQueue", (_URL,), _MANAGE),
+        Operation("DeleteQueue", (_URL,)),
         Operation(
             "GetQueueUrl",
             (Field("QueueName", required=True), Field("QueueOwnerAWSAccountId")),
-            _ANY,
         ),
-        Operation("ListQueues", (Field("QueueNamePrefix"), *_PAGE), _ANY),
+        Operation("ListQueues", (Field("QueueNamePrefix"), *_PAGE)),
         Operation(
             "GetQueueAttributes",
             (_URL, Field("AttributeNames", Kind.TEXTS, query="AttributeName")),
-            _ANY,
         ),
-        Operation(
-            "SetQueueAttributes", (_URL, _map("Attributes", "Attribute", required=True)), _MANAGE
-        ),
-        Operation("PurgeQueue", (_URL,), _MANAGE),
-        Operation("SendMessage", (_URL, *_MESSAGE), _PRODUCE),
-        Operation("SendMessageBatch", (_URL, _entries("SendMessageBatch", *_MESSAGE)), _PRODUCE),
+        Operation("SetQueueAttributes", (_URL, _map("Attributes", "Attribute", required=True))),
+        Operation("PurgeQueue", (_URL,)),
+        Operation("SendMessage", (_URL, *_MESSAGE)),
+        Operation("SendMessageBatch", (_URL, _entries("SendMessageBatch", *_MESSAGE))),
         Operation(
             "ReceiveMessage",
             (
@@ -97,22 +88,18 @@ OPERATIONS: Final = {
                 whole("WaitTimeSeconds", 0, MAX_WAIT_S),
                 Field("ReceiveRequestAttemptId"),
             ),
-            _CONSUME,
         ),
-        Operation("DeleteMessage", (_URL, _RECEIPT), _CONSUME),
-        Operation("DeleteMessageBatch", (_URL, _entries("DeleteMessageBatch", _RECEIPT)), _CONSUME),
-        Operation("ChangeMessageVisibility", (_URL, _RECEIPT, _VISIBILITY), _CONSUME),
+        Operation("DeleteMessage", (_URL, _RECEIPT)),
+        Operation("DeleteMessageBatch", (_URL, _entries("DeleteMessageBatch", _RECEIPT))),
+        Operation("ChangeMessageVisibility", (_URL, _RECEIPT, _VISIBILITY)),
         Operation(
             "ChangeMessageVisibilityBatch",
             (_URL, _entries("ChangeMessageVisibilityBatch", _RECEIPT, _VISIBILITY)),
-            _CONSUME,
         ),
-        Operation("TagQueue", (_URL, _map("Tags", "Tag", required=True)), _MANAGE),
-        Operation(
-            "UntagQueue", (_URL, Field("TagKeys", Kind.TEXTS, True, query="TagKey")), _MANAGE
-        ),
-        Operation("ListQueueTags", (_URL,), _ANY),
-        Operation("ListDeadLetterSourceQueues", (_URL, *_PAGE), _ANY),
+        Operation("TagQueue", (_URL, _map("Tags", "Tag", required=True))),
+        Operation("UntagQueue", (_URL, Field("TagKeys", Kind.TEXTS, True, query="TagKey"))),
+        Operation("ListQueueTags", (_URL,)),
+        Operation("ListDeadLetterSourceQueues", (_URL, *_PAGE)),
         Operation(
             "AddPermission",
             (
@@ -121,9 +108,8 @@ OPERATIONS: Final = {
                 Field("AWSAccountIds", Kind.TEXTS, True, query="AWSAccountId"),
                 Field("Actions", Kind.TEXTS, True, query="ActionName"),
             ),
-            _MANAGE,
         ),
-        Operation("RemovePermission", (_URL, Field("Label", required=True)), _MANAGE),
+        Operation("RemovePermission", (_URL, Field("Label", required=True))),
         Operation(
             "StartMessageMoveTask",
             (
@@ -131,13 +117,11 @@ OPERATIONS: Final = {
                 Field("DestinationArn"),
                 whole("MaxNumberOfMessagesPerSecond", 1, 500),
             ),
-            _MANAGE,
         ),
-        Operation("CancelMessageMoveTask", (Field("TaskHandle", required=True),), _MANAGE),
+        Operation("CancelMessageMoveTask", (Field("TaskHandle", required=True),)),
         Operation(
             "ListMessageMoveTasks",
             (Field("SourceArn", required=True), whole("MaxResults", 1, 10)),
-            _ANY,
         ),
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,32 @@ def test_a_request_that_is_signed_has_the_rights_of_its_key(
         sqs.send_message(QueueUrl=url, MessageBody="x")
         assert sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5)["Messages"]
         assert set(seen.shown) == {bearer}
+
+
+def test_a_move_task_is_cancelled_by_the_key_that_started_it_alone(locked: str, name: Name) -> None:
+    sqs: Any = client(locked, "lq_abcdefgh", KEY)
+    other: Any = client(locked, "AKIDSTATIC", "of the gateway")
+    dead, target = (sqs.create_queue(QueueName=name())["QueueUrl"] for _ in range(2))
+
+    def arn(queue: str) -> str:
+        told = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])
+        return str(told["Attributes"]["QueueArn"])
+
+    policy = json.dumps({"deadLetterTargetArn": arn(dead), "maxReceiveCount": 1})
+    sqs.create_queue(QueueName=name(), Attributes={"RedrivePolicy": policy})
+    entries = [{"Id": str(n), "MessageBody": "x"} for n in range(9)]
+    sqs.send_message_batch(QueueUrl=dead, Entries=entries)
+    handle = sqs.start_message_move_task(
+        SourceArn=arn(dead), DestinationArn=arn(target), MaxNumberOfMessagesPerSecond=1
+    )["TaskHandle"]
+    (shown,) = other.list_message_move_tasks(SourceArn=arn(dead))["Results"]
+    assert shown["Status"] == "RUNNING"
+    assert "TaskHandle" not in shown
+    with pytest.raises(ClientError, match="another key"):
+        other.cancel_message_move_task(TaskHandle=handle)
+    (shown,) = sqs.list_message_move_tasks(SourceArn=arn(dead))["Results"]
+    assert shown["TaskHandle"] == handle
+    sqs.cancel_message_move_task(TaskHandle=handle)
 
 
 @pytest.mark.parametrize(
