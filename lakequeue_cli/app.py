@@ -2,12 +2,15 @@
 
 Exit codes: 0 done; 1 it failed, and a person has to look; 2 wrong usage; 3 to 7 as in
 `lakequeue up`; 8 refused: the request is wrong and stays wrong; 9 not available: try again later;
-10 somebody else took over; 130 Ctrl-C.
+10 somebody else took over; 130 Ctrl-C; 141 nobody reads the output any more.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
+import signal
 import sys
 from typing import Annotated
 
@@ -118,16 +121,38 @@ def main() -> None:
     logging.basicConfig(format="%(levelname)s: %(message)s")  # what the SDK warns of
     try:
         _use_credentials()
-        app()
+        _run()
     except LakequeueError as error:
         print(f"error: {harmless(error.detail)}", file=sys.stderr)
         if error.hint:
             print(f"hint: {harmless(error.hint)}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        # Whoever read our output has had enough (`| head`).
-        sys.stderr.close()
-        sys.exit(0)
+    except OSError as failed:
+        if failed.filename is not None or failed.errno not in _OUTPUT_ENDED:
+            raise
+        # What is left in the buffer would fail once more when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if failed.errno == errno.EPIPE:
+            # Whoever read our output has had enough (`| head`).
+            sys.exit(128 + signal.SIGPIPE)
+        print(f"error: the output cannot be written: {failed.strerror}", file=sys.stderr)
+        print("hint: make room, or write it elsewhere, then run the command again", file=sys.stderr)
+        sys.exit(1)
+
+
+_OUTPUT_ENDED = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+
+
+def _run() -> None:
+    """Run the command, and write all of its output. Raises `OSError` if that fails."""
+    try:
+        app()
+    except SystemExit as end:
+        # Typer makes exit code 1 of a pipe that nobody reads any more.
+        if isinstance(end.__context__, BrokenPipeError):
+            raise end.__context__ from None
+        sys.stdout.flush()
+        raise
 
 
 if __name__ == "__main__":

@@ -241,11 +241,8 @@ def _work(
     with consumer:
         while not consumer.stopping and printed != count:
             batch = consumer.poll(1.0, 10 if count is None else min(10, count - printed))
-            for message in batch:
-                _write(message, as_json, pattern)
-                message.ack()
+            _print_and_ack(batch, as_json, pattern)
             printed += len(batch)
-            sys.stdout.flush()
             if exit_at_end and not batch and consumer.member_id is not None:
                 # Records that rest or are with others are not waited for.
                 group = client.group(consumer.group)
@@ -279,13 +276,11 @@ def _run(
             elif passes and end is not None and not batch:
                 for state in client.group(name).partitions:
                     end.committed((state.topic, state.partition), state.committed_offset or 0)
-            for message in batch:
-                _write(message, as_json, pattern)
-                message.ack()
-                printed += 1
-                if end is not None:
+            _print_and_ack(batch, as_json, pattern)
+            printed += len(batch)
+            if end is not None:
+                for message in batch:
                     end.seen(message)
-            sys.stdout.flush()
             if printed == count:
                 return
             owned = set(consumer.assignment)
@@ -307,6 +302,15 @@ def _end_now(client: Admin, name: str, topic: str, start: Position, batch: list[
         place = (message.topic, message.partition)
         positions[place] = min(positions.get(place, message.offset), message.offset)
     return End({(s.topic, s.partition): s.end_offset for s in states}, positions)
+
+
+def _print_and_ack(batch: list[Message], as_json: bool, pattern: str) -> None:
+    """Acknowledge records once the output has taken all of them: a full disk may refuse them."""
+    for message in batch:
+        _write(message, as_json, pattern)
+    sys.stdout.flush()
+    for message in batch:
+        message.ack()
 
 
 def _write(message: Message, as_json: bool, pattern: str) -> None:

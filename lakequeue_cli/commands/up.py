@@ -257,5 +257,7 @@ def _report(name: str, what: str) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"lakequeue: {text}\n")
-    sys.stderr.flush()
+    """A line on standard error; it is lost if nobody can take it: the queue runs on."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"lakequeue: {text}\n")
+        sys.stderr.flush()

@@ -6,6 +6,7 @@ here; only while something is not ready it looks about ten times a second.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import select
@@ -45,7 +46,7 @@ class Watch:
         self.children = {child.name: child for child in children}
         self._on_end = on_end
         self._elsewhere = elsewhere
-        self._report = report
+        self._say = report
         self._changed = threading.Condition(threading.RLock())
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
@@ -184,6 +185,11 @@ class Watch:
                         child.kill()
                 self._ended = True
                 self._changed.notify_all()
+
+    def _report(self, name: str, what: str) -> None:
+        # A line that a full disk refuses must not end this thread, and with it every child.
+        with contextlib.suppress(OSError, ValueError):
+            self._say(name, what)
 
     def _over(self) -> bool:
         return self._ended or self._all_down()

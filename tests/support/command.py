@@ -10,6 +10,7 @@ import io
 import signal
 import sys
 from dataclasses import dataclass
+from typing import TextIO
 
 from lakequeue_cli.app import main
 
@@ -23,15 +24,18 @@ class Done:
     stderr: str
 
 
-def lakequeue(*args: str, stdin: str = "") -> Done:
-    """Run it, not on a terminal, with what it reads from its standard input."""
+def lakequeue(*args: str, stdin: str = "", to: TextIO | None = None) -> Done:
+    """Run it, not on a terminal, with what it reads from its standard input.
+
+    `to`: where its standard output goes, else it is returned.
+    """
     out, err = io.StringIO(), io.StringIO()
     handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
     before = sys.argv, sys.stdin
     sys.argv, sys.stdin = ["lakequeue", *args], io.StringIO(stdin)
     code: object = 0
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with contextlib.redirect_stdout(to or out), contextlib.redirect_stderr(err):
             main()
     except SystemExit as end:
         code = end.code

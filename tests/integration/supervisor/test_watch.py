@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -63,6 +64,8 @@ class Family:
         self.heard: SimpleQueue[str] = SimpleQueue()
         self.children: list[Child] = []
         self.watch: Watch | None = None
+        self.refuses: OSError | None = None
+        """What each report raises."""
 
     def add(
         self,
@@ -88,6 +91,8 @@ class Family:
     def _hear(self, name: str, what: str) -> None:
         self.said.append((name, what))
         self.heard.put(what)
+        if self.refuses is not None:
+            raise self.refuses
 
     def close(self) -> None:
         if self.watch is not None:
@@ -136,6 +141,17 @@ def test_a_child_that_stands_beside_holds_nobody_up(family: Family) -> None:
         watch.wait_ready(WAIT_S)
         wait_for(partial(started_again, beside, beside.starts), "it is started again")
     assert watch.leader() == "a"
+
+
+def test_a_report_that_cannot_be_written_ends_no_child(family: Family) -> None:
+    killed, other = family.add("a"), family.add("b")
+    family.refuses = OSError(errno.ENOSPC, "No space left on device")
+    watch = family.start()
+    watch.wait_ready(WAIT_S)
+    before = other.pid
+    watch.kill("a", hold=False)
+    watch.wait_ready(WAIT_S)
+    assert (killed.starts, other.starts, other.pid) == (2, 1, before)
 
 
 def test_a_killed_child_is_started_again(family: Family) -> None:
