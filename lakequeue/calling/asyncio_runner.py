@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
+from lakequeue.calling import forks
 from lakequeue.calling.blocking_runner import client_args, reply_of, request_args, unanswered
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.driving import drive
@@ -21,6 +22,7 @@ class AsyncSignal:
 
     def __init__(self) -> None:
         self._waiters: set[asyncio.Future[None]] = set()
+        self.made_in = forks.process
 
     def notify(self) -> None:
         """Something has changed: every waiter looks again."""
@@ -55,7 +57,8 @@ def open_http(
 
 
 async def run(script: Script[T], http: httpx2.AsyncClient, signal: AsyncSignal) -> T:
-    """Run `script` to its end in this task."""
+    """Run `script` to its end in this task. Raises `NotReady` as the blocking runner does."""
+    forks.check_process(signal.made_in)
     return await drive(script, lambda effect: _perform(effect, http, signal), Unanswered)
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
+from lakequeue.calling import forks
 from lakequeue.calling.credentials import Bearer, Credentials, credentials_of
 from lakequeue.calling.driving import drive, finish
 from lakequeue.calling.effects import Effect, Http, Reply, Request, Script, Together, Unanswered
@@ -26,9 +27,12 @@ class Signal:
 
     def __init__(self, lock: threading.RLock) -> None:
         self._changed = threading.Condition(lock)
+        self.made_in = forks.process
 
     def notify(self) -> None:
         """Something has changed: every waiter looks again."""
+        if self.made_in is not forks.process:
+            return  # nobody waits here, and a thread of the parent may have had the lock
         with self._changed:
             self._changed.notify_all()
 
@@ -130,7 +134,10 @@ def request_args(request: Request) -> dict[str, Any]:
 
 
 def run(script: Script[T], http: httpx2.Client, signal: Signal) -> T:
-    """Run `script` to its end in this thread."""
+    """Run `script` to its end in this thread. Raises `NotReady` in a process that was forked since
+    `signal` was made.
+    """
+    forks.check_process(signal.made_in)
 
     async def perform(effect: Effect) -> Any:
         return _perform(effect, http, signal)

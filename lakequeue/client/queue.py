@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import orjson
 
-from lakequeue.calling import addresses, blocking_runner
+from lakequeue.calling import addresses, blocking_runner, forks
 from lakequeue.calling.addresses import Urls
 from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.closing import Closes
@@ -342,6 +342,8 @@ class Queue(Closes):
 
     def close(self) -> None:
         """Close the connections. Messages that are not deleted are received again later."""
+        if self._signal.made_in is not forks.process:
+            return  # what a forked child has of it is its parent's
         self._closing = True
         self._signal.notify()
         try:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from lakequeue.calling import addresses, blocking_runner
+from lakequeue.calling import addresses, blocking_runner, forks
 from lakequeue.calling.addresses import Urls
 from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.closing import Closes
@@ -54,7 +54,9 @@ class ServiceCalls(Closes):
         return blocking_runner.run(script, self._http, self._signal).reply
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections. A forked child leaves them to its parent."""
+        if self._signal.made_in is not forks.process:
+            return
         self._closing = True
         self._signal.notify()
         self._http.close()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
-from lakequeue.calling import asyncio_runner
+from lakequeue.calling import asyncio_runner, forks
 from lakequeue.calling.closing import AsyncCloses
 from lakequeue.calling.effects import Script
 from lakequeue.client.consuming.consumer_base import ConsumerBase, ConsumerOptions, delta_module
@@ -42,6 +42,7 @@ class AsyncConsumer(ConsumerBase, AsyncCloses):
         self._signal.notify()
 
     def _start(self) -> None:
+        forks.check_process(self._core.made_in)
         if not self._tasks:
             self._tasks = [
                 asyncio.create_task(asyncio_runner.run(script, self._http, self._signal))
@@ -121,8 +122,8 @@ class AsyncConsumer(ConsumerBase, AsyncCloses):
         Acknowledgements that come too late are logged, not raised: their records are delivered
         again. Call `commit` before to know.
         """
-        if self._closed:
-            return
+        if self._closed or self._core.made_in is not forks.process:
+            return  # what a forked child has of it is its parent's
         self._closed = True
         self._core.stop()
         try:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack
 
-from lakequeue.calling import blocking_runner
+from lakequeue.calling import blocking_runner, forks
 from lakequeue.calling.closing import Closes
 from lakequeue.calling.effects import Script
 from lakequeue.client.consuming.consumer_base import ConsumerBase, ConsumerOptions, delta_module
@@ -67,6 +67,7 @@ class Consumer(ConsumerBase, Closes):
             self._signal.notify()
 
     def _start(self) -> None:
+        forks.check_process(self._core.made_in)
         if self._fetcher is None:
             self._fetcher = self._thread("fetch")
             self._reconciler = self._thread("keep")
@@ -223,8 +224,8 @@ class Consumer(ConsumerBase, Closes):
         Acknowledgements that come too late are logged, not raised; their records are delivered
         again. To be sure, call `commit` first.
         """
-        if self._closed:
-            return
+        if self._closed or self._core.made_in is not forks.process:
+            return  # what a forked child has of it is its parent's
         self._closed = True
         self._core.stop()
         try:

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from lakequeue.calling.addresses import Urls, consumer_urls
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Script, Wait
+from lakequeue.calling.forks import check_process
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.core import Consuming
 from lakequeue.client.consuming.fetch_buffer import OffsetRange
@@ -181,6 +182,7 @@ class ConsumerBase(ABC):
     @property
     def assignment(self) -> dict[tuple[str, int], int | None]:
         """What this consumer owns now: (topic, partition) → epoch."""
+        check_process(self._core.made_in)
         with self._core.lock:
             return dict(self._core.buffer.assignment)
 

@@ -14,6 +14,7 @@ import orjson
 from lakequeue.calling.calls import Answer, CallPolicy, call
 from lakequeue.calling.discovery import find
 from lakequeue.calling.effects import Now, Request, Script, Wait
+from lakequeue.calling.forks import check_process
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.keeping import Keeping, OnLost, OnStatus
 from lakequeue.client.consuming.membership import ConsumeOptions, Membership
@@ -132,6 +133,7 @@ class Consuming(Keeping):
 
     def ack(self, message: Message, commit_through: bool) -> None:
         """Queue an acknowledgement."""
+        check_process(self.made_in)
         self.settles = True
         with self.lock:
             first = self.buffer.ack(message, commit_through)

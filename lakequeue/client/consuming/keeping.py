@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from lakequeue.calling import forks
 from lakequeue.calling.calls import Answer, CallPolicy, call, pause_before
 from lakequeue.calling.discovery import find
 from lakequeue.calling.effects import Now, Request, Script, Wait
@@ -57,6 +58,7 @@ class Keeping:
         on_lost: OnLost | None,
         on_status: OnStatus | None,
     ) -> None:
+        self.made_in = forks.process
         self.buffer = FetchBuffer(group)
         self.member: Membership | None = None
         self.closing = False

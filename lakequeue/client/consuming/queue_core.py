@@ -9,6 +9,7 @@ import orjson
 
 from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.effects import Now, Request, Script, Wait
+from lakequeue.calling.forks import check_process
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.core import Consuming
 from lakequeue.client.consuming.keeping import OnLost, OnStatus
@@ -128,6 +129,7 @@ class QueueConsuming(Consuming):
 
     def settle(self, does: Does, message: Message, ms: int | None) -> None:
         """Queue what the application says of a record."""
+        check_process(self.made_in)
         self.settles = self.settles or does != "extend"
         with self.lock:
             first = self.buffer.queue_action(does, message, ms)

@@ -19,11 +19,12 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from lakequeue.calling import forks
 from lakequeue.client.producing.outgoing import Outgoing, RecordMetadata
 from lakequeue.client.producing.produce_responses import Answered, Place
-from lakequeue.errors import LakequeueError
+from lakequeue.errors import LakequeueError, NotReady
 
 _log = logging.getLogger("lakequeue.producer")
 _guard: Final = threading.RLock()
@@ -38,6 +39,7 @@ if hasattr(os, "register_at_fork"):
 _PENDING, _CANCELLED, _FINISHED = "PENDING", "CANCELLED_AND_NOTIFIED", "FINISHED"
 """As `concurrent.futures` calls them, which looks at the state itself."""
 _OVER: Final = frozenset({_CANCELLED, "CANCELLED", _FINISHED})
+T = TypeVar("T")
 Told = Callable[["Future[RecordMetadata]"], object]
 
 
@@ -182,6 +184,12 @@ class Handle(Outgoing, Future[RecordMetadata]):
             _log.exception("a callback of a future failed")
 
     def _wait(self, timeout: float | None) -> None:
+        if self.life.made_in is not forks.process:
+            raise NotReady(
+                "the process that sends this record is the parent of this one",
+                hint="ask the parent, or send the record again with its message_id",
+                stored="unknown",
+            )
         condition = self._condition
         with condition:
             if not condition.wait_for(self.done, timeout):
@@ -253,3 +261,12 @@ def give_up(records: Sequence[Outgoing], error: LakequeueError) -> None:
             record._take_slowly(None, 0, error)
         elif record.handle is not None and not record.handle.done():
             record.handle.set_exception(error)
+
+
+def tell(told: Callable[[Outgoing, T], None] | None, record: Outgoing, what: T) -> None:
+    """Call a callback of the producer, if there is one."""
+    try:
+        if told is not None:
+            told(record, what)
+    except Exception:  # noqa: BLE001 - a fault of the user's callback must not stop sending
+        _log.exception("a callback of the producer failed")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Protocol
 
 import orjson
 
+from lakequeue.calling import forks
 from lakequeue.client.producing.record_options import HeadersIn
 from lakequeue.errors import InvalidRequest, LakequeueError, TooLarge
 from lakequeue.records import Format
@@ -89,6 +90,8 @@ class Life:
     prefix: str
     says_ids: bool = False
     """The service would derive other ids from producer and sequence: they are sent."""
+    made_in: object = field(default_factory=lambda: forks.process, compare=False, repr=False)
+    """The process that sends it."""
 
 
 _UNBORN: Final = Life("")

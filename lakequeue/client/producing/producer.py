@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar, Unpack
 
-from lakequeue.calling import asyncio_runner, blocking_runner
+from lakequeue.calling import asyncio_runner, blocking_runner, forks
 from lakequeue.calling.addresses import Urls, ingest_urls
 from lakequeue.calling.closing import AsyncCloses, Closes
 from lakequeue.calling.effects import Script
@@ -79,6 +79,7 @@ class Producer(ProducerBase, Closes):
         Raises:
             ProducerFenced: A newer instance has begun.
         """
+        forks.check_process(self._core.made_in)
         with self._beginning:
             if self._core.epoch is None:
                 self._run(self._core.begin())
@@ -194,8 +195,8 @@ class Producer(ProducerBase, Closes):
         Raises:
             LakequeueError: The error of the first record that failed since the last flush.
         """
-        if self._core.closed:
-            return
+        if self._core.closed or self._core.made_in is not forks.process:
+            return  # what a forked child has of it is its parent's
         # First: a flush would wait for ever for threads that go on sending.
         self._core.close()
         try:
@@ -301,8 +302,8 @@ class AsyncProducer(ProducerBase, AsyncCloses):
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Flush, then stop. What is not acknowledged in time is given up."""
-        if self._core.closed:
-            return
+        if self._core.closed or self._core.made_in is not forks.process:
+            return  # what a forked child has of it is its parent's
         self._core.close()
         try:
             await self.flush(timeout_s)

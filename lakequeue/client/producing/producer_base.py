@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack
 
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Script, Wait
+from lakequeue.calling.forks import check_process
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.producing.outgoing import Outgoing
 from lakequeue.client.producing.record_accumulator import Limits
@@ -157,6 +158,7 @@ class ProducerBase(ABC):
         Returns:
             Those that were given up, then those still on their way.
         """
+        check_process(self._core.made_in)
         with self._core.lock:
             return self._core.ledger.unacked()
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
+from lakequeue.calling import forks
 from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.discovery import find
 from lakequeue.calling.effects import Now, Request, Script, Together, Wait
 from lakequeue.calling.nodes import Nodes
-from lakequeue.client.producing.handles import acknowledge, give_up
+from lakequeue.client.producing.handles import acknowledge, give_up, tell
 from lakequeue.client.producing.outgoing import Outgoing, RecordMetadata, check_id
 from lakequeue.client.producing.produce_responses import (
     Answered,
@@ -52,7 +53,6 @@ _log = logging.getLogger("lakequeue.producer")
 Acks = Literal["committed", "ordered"]
 OnAck = Callable[[Outgoing, RecordMetadata], None]
 OnError = Callable[[Outgoing, LakequeueError], None]
-T = TypeVar("T")
 R = TypeVar("R", bound=Outgoing)
 _ORDER_TIMEOUT_MS = 10_000
 
@@ -81,6 +81,7 @@ class Sender:
             raise InvalidRequest(
                 f"batch_size={limits.batch_size}", hint="1 to 10000", field="batch_size"
             )
+        self.made_in = forks.process
         self.nodes = nodes
         self.producer_id = producer_id
         self.ledger = Ledger(limits)
@@ -127,7 +128,8 @@ class Sender:
         made: type[R] = Outgoing,  # type: ignore[assignment]
     ) -> R:
         """The record, checked and encoded, not queued yet. It takes the `RecordOptions`."""
-        if self.closed or self.fenced is not None:
+        # Before any lock: it may be one that a thread of the parent had.
+        if self.closed or self.fenced is not None or self.made_in is not forks.process:
             self._refuse_when_closed()
         if topic not in self._accumulators:
             checked_name(topic, "topic")
@@ -191,6 +193,7 @@ class Sender:
             return error
 
     def _refuse_when_closed(self) -> None:
+        forks.check_process(self.made_in)
         if self.closed:
             raise NotReady("the producer is closed", hint="make a new one", stored="no")
         if self.fenced is not None:
@@ -377,7 +380,7 @@ class Sender:
             told = [] if self._on_ack is None else [record.copy() for record in records]
             acknowledge(records, batch, places)
             for record, place in zip(told, places, strict=False):
-                self._tell(self._on_ack, record, batch.metadata(place, record.message_id))
+                tell(self._on_ack, record, batch.metadata(place, record.message_id))
         self._notify()
 
     def _finish(self, records: Sequence[Outgoing], error: LakequeueError) -> None:
@@ -387,13 +390,5 @@ class Sender:
         with self._accumulators[records[0].topic].telling:
             give_up(records, error)
             for record in records if self._on_error is not None else ():
-                self._tell(self._on_error, record, error)
+                tell(self._on_error, record, error)
         self._notify()
-
-    @staticmethod
-    def _tell(told: Callable[[Outgoing, T], None] | None, record: Outgoing, what: T) -> None:
-        try:
-            if told is not None:
-                told(record, what)
-        except Exception:  # noqa: BLE001 - a fault of the user's callback must not stop sending
-            _log.exception("a callback of the producer failed")

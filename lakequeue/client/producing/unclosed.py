@@ -7,6 +7,7 @@ they hold would go with them, without a word.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 
@@ -19,6 +20,17 @@ AT_EXIT_S = 10.0
 _open: dict[int, tuple[Sender, Signal]] = {}
 _lock = threading.Lock()
 _keeper: threading.Thread | None = None
+
+
+def _forked() -> None:
+    """The producers of a parent are not the child's, nor is the thread that has the lock."""
+    global _lock, _keeper
+    _lock, _keeper = threading.Lock(), None
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def opened(core: Sender, signal: Signal) -> None:
