@@ -12,13 +12,18 @@ import time
 from collections.abc import Iterable, Mapping
 
 from lakequeue.clock import Micros
-from lakequeue.errors import OrderTimeout, TopicClosed
+from lakequeue.errors import OrderTimeout
 from lakequeue.records import ShardName, Stamp, TopicId
 from queue_rules.produce.rows import Request
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import WATERMARKS
-from queue_tables.schema.topic_rules import Topic, refuse_if_closed, refuse_if_open
+from queue_tables.schema.topic_rules import (
+    Topic,
+    refuse_if_closed,
+    refuse_if_grown,
+    refuse_if_open,
+)
 from queue_tables.shards.shards import seal_shard
 from queue_tables.topics import TopicStore
 from serving.front.parking import Steps, Until, Wake
@@ -34,13 +39,7 @@ def refuse_if_changed(parts: Iterable[Request], topics: TopicStore, now: Micros)
             # Deleted meanwhile: the order job says so, in `rejects`.
             continue
         refuse_if_closed(topic, now)
-        if topic.partitions != part.placed_among:
-            raise TopicClosed(
-                f"topic {topic.topic} has just grown to {topic.partitions} partitions",
-                hint="send again at once; the clients do so by themselves",
-                stored="no",
-                retry_after_s=0.0,
-            )
+        refuse_if_grown(topic, part.placed_among)
 
 
 def settle(

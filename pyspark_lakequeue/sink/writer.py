@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 
 from lakequeue.clock import hour_of, wall_micros
 from lakequeue.errors import Broken, InvalidRequest, NotReady, UnknownTopic
-from lakequeue.records import Stamp
+from lakequeue.records import Stamp, TopicId
 from lakequeue.steps import Step, reach
 from lakequeue.tracing.context import TraceContext
 from lakequeue.tracing.spans import MOST_LINKS
@@ -73,6 +73,8 @@ class Written(WriterCommitMessage):
     files: list[BulkFile] = field(default_factory=list)
     refused: int = 0
     """Rows among them that went to the topic for refused ones."""
+    topics: set[str] = field(default_factory=set)
+    """Ids of those that the rows are for."""
     traces: list[TraceContext] = field(default_factory=list)
     """Of some of the rows, if the task traces."""
 
@@ -97,6 +99,7 @@ class _Writer:
     ) -> Written:
         """In a task: write its rows as files of the inbox."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         from pyspark_lakequeue.sink.bad_rows import Sorted
         from pyspark_lakequeue.sink.inbox_rows import Shaper
@@ -119,6 +122,7 @@ class _Writer:
         for rows in _files(shape(pa.Table.from_batches([b])) for b in batches):
             stamp = Stamp(self.arrival + len(written.files) * _TASKS + task)
             written.files.append(_write(self.options.root, batch, rows, stamp))
+            written.topics.update(pc.unique(rows.column("topic_id")).to_pylist())
             if len(written.traces) < MOST_LINKS:
                 written.traces += traces.traces_in(rows)
             reach(Step.BULK_DATA_WRITTEN)
@@ -136,9 +140,12 @@ class _Writer:
         refused = sum(message.refused for message in done)
         said = {REFUSED: refused} if refused else {}
         rows = sum(file.rows for file in files)
+        used = {topic_id for message in done for topic_id in message.topics}
+        targets = [t for t in self.targets.values() if t.topic_id in used]
+        placed = {TopicId(t.topic_id): t.partitions for t in targets}
         links = [trace for message in done for trace in message.traces]
         try:
-            commit_bulk(root, batch.writer, batch.run, batch.number, files, said)
+            commit_bulk(root, batch.writer, batch.run, batch.number, files, said, placed)
         except BaseException as error:
             traces.wrote(self.options.topic, rows, self._seconds(), links, error)
             raise

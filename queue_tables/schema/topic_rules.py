@@ -117,13 +117,15 @@ def _check_still_closed(topic: Topic, now: Micros) -> None:
         )
 
 
-def refuse_if_closed(topic: Topic, now: Micros) -> None:
+def refuse_if_closed(
+    topic: Topic, now: Micros, hint: str = "send again then; the clients do so by themselves"
+) -> None:
     """Raise `TopicClosed` while the topic takes no records."""
     if topic.closed_until is not None and now < topic.closed_until:
         left_s = (topic.closed_until - now) / 1e6
         raise TopicClosed(
             f"topic {topic.topic} takes no records for {left_s:.1f} s more: it is drained to grow",
-            hint="send again then; the clients do so by themselves",
+            hint=hint,
             stored="no",
             retry_after_s=min(left_s, _MOST_RETRY_S),
         )
@@ -136,6 +138,21 @@ def refuse_if_open(topic: Topic, now: Micros) -> None:
             f"topic {topic.topic} takes records: close it first",
             hint="PATCH it with closed_for_ms, or use `lakequeue topic alter -p N --drain`",
             field="topic",
+        )
+
+
+def refuse_if_grown(
+    topic: Topic,
+    placed_among: int,
+    hint: str = "send again at once; the clients do so by themselves",
+) -> None:
+    """Raise `TopicClosed` if records were placed among another number of partitions."""
+    if topic.partitions != placed_among:
+        raise TopicClosed(
+            f"topic {topic.topic} has just grown to {topic.partitions} partitions",
+            hint=hint,
+            stored="no",
+            retry_after_s=0.0,
         )
 
 

@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from lakequeue.clock import wall_micros
 from lakequeue.errors import ClockSkew, CommitConflict, CorruptTable, ShardSealed, TailLost
-from lakequeue.records import ShardName, Stamp, Version, checked_name
+from lakequeue.records import ShardName, Stamp, TopicId, Version, checked_name
 from lakequeue.steps import Step, reach
 from queue_tables.delta.actions import Action, Add, Txn
 from queue_tables.delta.maintenance import vacuumed
@@ -27,7 +27,9 @@ from queue_tables.delta.table import TableLog, create_table
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import BATCH_TXN, GROUP_TXN, STAMP_TXN
 from queue_tables.schema.schemas import INBOX
+from queue_tables.schema.topic_rules import refuse_if_closed, refuse_if_grown
 from queue_tables.shards.shards import QUIET, SEALED, node_of, seal_shard, shard_path
+from queue_tables.topics import TopicStore
 
 IN_ORDER = "in_order"
 """In a commit's info: its files are named in the order of their stamps, no two have the same."""
@@ -39,7 +41,9 @@ ONCE = "0"
 """The run of a writer that has but one: nobody will ask what it remembers."""
 _NONE = -1
 _NOTHING: Mapping[str, int] = MappingProxyType({})
+_NO_TOPICS: Mapping[TopicId, int] = MappingProxyType({})
 _ATTEMPTS = 10
+_AGAIN = "run the write again when the topic is open; a stream goes on when it is started again"
 _YOUNG_MS = 3_600_000
 """No vacuum takes a file of this age."""
 
@@ -70,14 +74,18 @@ def commit_bulk(
     batch: int,
     files: Sequence[BulkFile],
     said: Mapping[str, int] = _NOTHING,
+    placed_among: Mapping[TopicId, int] = _NO_TOPICS,
 ) -> Version | None:
     """Make the files of a batch visible in one commit, durable on return; once, whoever retries.
 
-    `said`: what the commit's info says of them besides.
+    `said`: what the commit's info says of them besides. `placed_among`: the topics that have rows
+    in them, and the number of partitions by which these were placed.
 
     `None`: the batch was there already, and these files are deleted. Raises `ClockSkew` if the
     stamps are not above those of the batches before; `CommitConflict` if another run goes on
-    sealing this one's shards; storage errors with `stored`: committing the batch again is safe.
+    sealing this one's shards; `TopicClosed` if a topic takes no records, or has grown since its
+    rows were placed (docs/protocols/repartitioning.md); storage errors with `stored`: committing
+    the batch again is safe.
     """
     if not files:
         # Its stamp would be 0, and say of the shard that all of it is ordered.
@@ -95,6 +103,7 @@ def commit_bulk(
             return None
         _check_there(root, writer, batch, files)
         _check_stamps(files, max(table.txns.get(STAMP_TXN, 0) for table in found.values()))
+        _check_topics(root, placed_among)
         try:
             version = _append(root, own, batch, files, said)
         except FileNotFoundError as gone:
@@ -206,6 +215,16 @@ def _check_there(root: QueueRoot, writer: str, batch: int, files: Sequence[BulkF
             names[folder] = set(root.store.names(folder))
         if name not in names[folder]:
             raise _gone(writer, batch, f"{folder}/{name}")
+
+
+def _check_topics(root: QueueRoot, placed_among: Mapping[TopicId, int]) -> None:
+    """Raise `TopicClosed`. Called when the shard is open: closing one seals it or is seen."""
+    topics = TopicStore(root) if placed_among else None
+    for topic_id, partitions in placed_among.items():
+        topic = topics.by_id(topic_id) if topics is not None else None
+        if topic is not None:  # else it was deleted meanwhile: the order job says so, in `rejects`
+            refuse_if_closed(topic, wall_micros(), _AGAIN)
+            refuse_if_grown(topic, partitions, _AGAIN)
 
 
 def _gone(writer: str, batch: int, path: str) -> CommitConflict:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from lakequeue.errors import TopicClosed
+from lakequeue.records import TopicId, Version
 from pyspark_lakequeue.sink.waiting import wait_ordered
 from queue_tables.root import QueueRoot
-from queue_tables.shards.bulk import commit_bulk, discard_uncommitted, seal_run
-from queue_tables.shards.shards import shard_path
+from queue_tables.shards.bulk import commit_bulk, discard_uncommitted, seal_run, shard_of
+from queue_tables.shards.shards import seal_shard, shard_path
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import log_rows
 from tests.support.runs.bulk_process import ROWS, WRITER, write_files
@@ -48,3 +50,32 @@ def test_waiting_for_the_order_ends_with_it_or_says_that_the_rows_are_stored(
     Orderer(root, 1).drain()
     assert wait_ordered(root, WRITER, 0.0)
     assert wait_ordered(root, "another", 0.0)
+
+
+def test_what_was_placed_before_a_topic_is_drained_or_grows_is_not_committed(
+    root: QueueRoot,
+) -> None:
+    topics = TopicStore(root)
+    topic, other = (topics.create(name, partitions=1)[0] for name in ("orders", "other"))
+    placed = {topic.topic_id: 1}
+
+    def commit(batch: int, placed: dict[TopicId, int]) -> Version | None:
+        files = write_files(root, topic.topic_id, "run1", batch)
+        return commit_bulk(root, WRITER, "run1", batch, files, {}, placed)
+
+    assert commit(0, placed) is not None
+    topics.alter("orders", closed_for_ms=60_000)
+    with pytest.raises(TopicClosed, match="takes no records") as refused:
+        commit(1, placed)
+    assert refused.value.stored == "no"
+    assert commit(2, {other.topic_id: 1}) is not None, "one that has no rows here does not matter"
+    # As settling does. The run goes on with another shard, which looks at the topics again.
+    seal_shard(root, "inbox", shard_of(WRITER, "run1"))
+    with pytest.raises(TopicClosed, match="takes no records"):
+        commit(3, placed)
+    topics.alter("orders", partitions=2, closed_for_ms=0)
+    with pytest.raises(TopicClosed, match="has just grown to 2 partitions"):
+        commit(4, placed)
+    assert commit(5, {topic.topic_id: 2}) is not None
+    Orderer(root, 1).drain()
+    assert len(log_rows(root)) == 3 * 2 * ROWS

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakequeue.spark
+from lakequeue.partitioner import partition_of
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
@@ -124,6 +125,24 @@ def test_a_write_with_a_transaction_counts_once(
     rows = ordered(root, topic)
     assert Counter(r["value"] for r in rows) == {str(n).encode(): 2 for n in range(100)}
     assert len({r["message_id"] for r in rows}) == 200
+
+
+def test_a_topic_that_is_drained_to_grow_takes_no_rows_until_it_has_grown(
+    spark: SparkSession, root: QueueRoot, topic: Topic
+) -> None:
+    frame = spark.range(8).selectExpr("concat('k', id) key", "cast(id as string) value")
+    topics = TopicStore(root)
+    topics.create("other", partitions=1)
+    topics.alter("orders", closed_for_ms=60_000)
+    with pytest.raises(Exception, match=r"topic orders takes no records for .*: it is drained"):
+        write(frame.selectExpr("*", "'orders' topic"), root)
+    assert not load_snapshot(root.store, f"inbox/{root.shards('inbox')[0]}").files
+    write(frame.selectExpr("*", "'other' topic"), root)
+    grown = topics.alter("orders", partitions=4, closed_for_ms=0)
+    write(frame, root, topic="orders")
+    rows = ordered(root, grown)
+    assert {r["partition"] for r in rows} == {partition_of(r["key"], 4) for r in rows}
+    assert len(rows) == 8
 
 
 def test_given_ids_are_deduplicated_by_the_order_job(
