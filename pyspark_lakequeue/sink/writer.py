@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 )
 
 from lakequeue.clock import hour_of, wall_micros
-from lakequeue.errors import Broken, InvalidRequest, NotReady, UnknownTopic
+from lakequeue.errors import Broken, InvalidRequest, LakequeueError, NotReady, UnknownTopic
 from lakequeue.records import Stamp, TopicId
 from lakequeue.steps import Step, reach
 from lakequeue.tracing.context import TraceContext
@@ -185,11 +185,18 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Every task has succeeded."""
         batch = self.commit_files(messages)
-        if batch is not None:
+        if batch is None:
+            return
+        try:
             root = QueueRoot.existing(self.options.root)
             seal_run(root, batch.writer, batch.run)
-            if self.options.wait_s:
-                wait_ordered(root, batch.writer, self.options.wait_s)
+        except (LakequeueError, OSError) as error:
+            # As in `wait_ordered`: whoever ran the write again would store its rows twice.
+            # The order leader seals the shard a day later.
+            _log.warning("the rows of this write are stored: do not write them again (%s)", error)
+            return
+        if self.options.wait_s:
+            wait_ordered(root, batch.writer, self.options.wait_s)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """A task has failed."""

@@ -5,15 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
-from lakequeue.errors import TopicClosed
+from lakequeue.errors import StorageUnavailable, TopicClosed
 from lakequeue.records import TopicId, Version
+from pyspark_lakequeue.sink.options import sink_options
 from pyspark_lakequeue.sink.waiting import wait_ordered
+from pyspark_lakequeue.sink.writer import BatchWriter, WriteBatch, Written
+from queue_tables.delta.store import Store
 from queue_tables.root import QueueRoot
 from queue_tables.shards.bulk import commit_bulk, discard_uncommitted, seal_run, shard_of
 from queue_tables.shards.shards import seal_shard, shard_path
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import log_rows
+from tests.support.faults.faulty_store import FaultyStore
 from tests.support.runs.bulk_process import ROWS, WRITER, write_files
 from tests.support.runs.order_process import Orderer
 
@@ -79,3 +84,28 @@ def test_what_was_placed_before_a_topic_is_drained_or_grows_is_not_committed(
     assert commit(5, {topic.topic_id: 2}) is not None
     Orderer(root, 1).drain()
     assert len(log_rows(root)) == 3 * 2 * ROWS
+
+
+def test_a_frame_that_is_stored_is_no_error_if_its_shard_cannot_be_sealed(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = TopicStore(root).create("orders", partitions=1)[0]
+    given = {"root": root.uri, "topic": "orders", "wait": "committed"}
+    schema = StructType([StructField("value", StringType())])
+    writer = BatchWriter(sink_options(given), schema, overwrite=False)
+    batch = WriteBatch(WRITER, "r1", 0)
+    written = Written(batch, write_files(root, topic.topic_id, "r1", 0), topics={topic.topic_id})
+
+    def away(_inner: Store, _path: str, _data: bytes) -> None:
+        raise StorageUnavailable("connection refused")
+
+    store = FaultyStore(root.store)
+    # It fails from the commit on: that opens the root, and what seals opens it again.
+    roots = iter([root, QueueRoot.over(store)])
+    store.faults = [away] * 20
+    monkeypatch.setattr(QueueRoot, "existing", lambda _: next(roots))
+    writer.commit([written])
+    assert len(store.faults) < 20
+    assert "are stored: do not write them again (" in caplog.text
+    Orderer(root, 1).drain()
+    assert len(log_rows(root)) == 2 * ROWS
