@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Annotated, Any, Literal
 
 import typer
@@ -121,6 +121,11 @@ class End:
         if position >= self._left.get(place, sys.maxsize):
             del self._left[place]
 
+    @property
+    def left(self) -> Set[Place]:
+        """Partitions whose end has not been seen."""
+        return self._left.keys()
+
     def reached(self, owned: set[Place]) -> bool:
         """Nothing is left of what we own."""
         return not self._left.keys() & owned
@@ -200,7 +205,17 @@ def consume(
             else:
                 end_from = start if exit_at_end else None
                 filtered = "predicate" in settings
-                _run(client, consumer, topic, end_from, count, as_json, pattern, filtered)
+                _run(
+                    client,
+                    consumer,
+                    topic,
+                    end_from,
+                    count,
+                    as_json,
+                    pattern,
+                    filtered,
+                    group is not None,
+                )
         finally:
             if group is None:
                 _forget(client, name)
@@ -259,9 +274,12 @@ def _run(
     as_json: bool,
     pattern: str,
     passes: bool,
+    shared: bool,
 ) -> None:
     """`end_from`: stop at what is the end now, of a group that started there. `passes`: the group
-    skips records, so that the last before the end may never come."""
+    skips records, so that the last before the end may never come. `shared`: it may have members
+    beside this one.
+    """
     name = consumer.group
     signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
     signal.signal(signal.SIGINT, lambda *_: consumer.stop())
@@ -273,7 +291,7 @@ def _run(
             batch = consumer.poll(1.0 if end is None else 0.3, room)
             if end_from is not None and end is None and consumer.member_id is not None:
                 end = _end_now(client, name, topic, end_from, batch)
-            elif passes and end is not None and not batch:
+            elif end is not None and not batch and (passes or (shared and not consumer.assignment)):
                 for state in client.group(name).partitions:
                     end.committed((state.topic, state.partition), state.committed_offset or 0)
             _print_and_ack(batch, as_json, pattern)
@@ -283,9 +301,18 @@ def _run(
                     end.seen(message)
             if printed == count:
                 return
-            owned = set(consumer.assignment)
-            if end is not None and end.reached(owned) and (owned or not batch):
+            if end is None or not end.reached(set(consumer.assignment)):
+                continue
+            # Between two assignments a member owns nothing: what is left is then not read yet.
+            if not end.left or (shared and _others_own(client, consumer, end.left)):
                 return
+
+
+def _others_own(client: Admin, consumer: Consumer, places: Set[Place]) -> bool:
+    """Whether each of the partitions is owned, and none by this member."""
+    states = client.group(consumer.group).partitions
+    owners = {(s.topic, s.partition): s.owner for s in states}
+    return all(owners.get(place) not in {None, consumer.member_id} for place in places)
 
 
 def _end_now(client: Admin, name: str, topic: str, start: Position, batch: list[Message]) -> End:

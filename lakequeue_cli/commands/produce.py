@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import nullcontext
 from enum import StrEnum
+from io import TextIOWrapper
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 import orjson
@@ -16,7 +17,7 @@ import typer
 from lakequeue.arguments import duration_ms_of, header_of
 from lakequeue.client.producing.outgoing import RecordMetadata
 from lakequeue.client.producing.producer import Producer
-from lakequeue.errors import InvalidRequest, LakequeueError
+from lakequeue.errors import InvalidRequest, LakequeueError, WrongUsage
 from lakequeue_cli.options import AsJson, Url, ingest_url, time_of
 from lakequeue_cli.output import note
 from lakequeue_cli.progress import Show, silent, waiting
@@ -52,6 +53,12 @@ def line_of(text: str, number: int, delimiter: str | None, key: str | None, kind
                 hint="correct the line, or leave out -K",
             )
         key, text = given, rest
+    try:
+        f"{key or ''}{text}".encode()
+    except UnicodeEncodeError as e:
+        raise InvalidRequest(
+            f"line {number} is not UTF-8", hint="convert it, for example with iconv"
+        ) from e
     if kind is As.TEXT:
         return Line(key, text)
     try:
@@ -104,6 +111,8 @@ def produce(
 
     Exit codes: 0 all records are acknowledged; 8, 9 and others: the first error.
     """
+    if delimiter == "":
+        raise WrongUsage("-K is empty", hint="name what is between key and value: -K :")
     headers = [header_of(text) for text in header or []]
     delay_ms, ttl_ms = duration_ms_of(delay), duration_ms_of(ttl)
     options: _When = {
@@ -189,6 +198,9 @@ def _texts(values: list[str] | None) -> Iterator[str]:
         return
     if sys.stdin.isatty():
         note("one record a line; Ctrl-D ends")
+    if isinstance(sys.stdin, TextIOWrapper):
+        # `line_of` names the line that is no UTF-8; strict reading fails a whole block of lines.
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     for line in sys.stdin:
         yield line.removesuffix("\n").removesuffix("\r")
 
