@@ -12,7 +12,7 @@ from lakequeue.calling import forks
 from lakequeue.calling.blocking_runner import client_args, reply_of, request_args, unanswered
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.driving import drive
-from lakequeue.calling.effects import Effect, Http, Script, Together, Unanswered
+from lakequeue.calling.effects import Effect, Http, Script, Together
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ def open_http(
 async def run(script: Script[T], http: httpx2.AsyncClient, signal: AsyncSignal) -> T:
     """Run `script` to its end in this task. Raises `NotReady` as the blocking runner does."""
     forks.check_process(signal.made_in)
-    return await drive(script, lambda effect: _perform(effect, http, signal), Unanswered)
+    return await drive(script, lambda effect: _perform(effect, http, signal), Exception)
 
 
 async def _perform(effect: Effect, http: httpx2.AsyncClient, signal: AsyncSignal) -> Any:

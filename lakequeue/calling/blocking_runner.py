@@ -142,7 +142,7 @@ def run(script: Script[T], http: httpx2.Client, signal: Signal) -> T:
     async def perform(effect: Effect) -> Any:
         return _perform(effect, http, signal)
 
-    return finish(drive(script, perform, Unanswered))
+    return finish(drive(script, perform, Exception))
 
 
 def _perform(effect: Effect, http: httpx2.Client, signal: Signal) -> Any:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import httpx2
 
-from lakequeue.errors import InvalidSetting
+from lakequeue.calling.effects import Unanswered
+from lakequeue.errors import InvalidSetting, LakequeueError
 
 _LOOK_EVERY_S = 1.0
 _NAMES = {
@@ -133,7 +134,17 @@ class Bearer(httpx2.Auth):
     def _newest(self, *, now: bool = False) -> str | None:
         at = time.monotonic()
         if now or at - self._looked_at > _LOOK_EVERY_S:
-            self._secret, self._looked_at = self._credentials.secret, at
+            try:
+                self._secret = self._credentials.secret
+            except Exception as error:
+                # A file that is just being exchanged, a server of tokens that is away for a moment:
+                # what was good a second ago mostly still is.
+                if self._secret is None:
+                    if isinstance(error, LakequeueError):
+                        raise
+                    what = f"the API key is not told: {type(error).__name__}: {error}"
+                    raise Unanswered(what, sent=False) from error
+            self._looked_at = at
         return self._secret
 
     def auth_flow(
