@@ -19,7 +19,7 @@ from lakequeue.client.producing.handles import Handle
 from lakequeue.client.producing.outgoing import Outgoing, RecordMetadata
 from lakequeue.client.producing.producer_base import ProducerBase, ProducerOptions
 from lakequeue.client.producing.record_options import RecordOptions
-from lakequeue.errors import LakequeueError
+from lakequeue.errors import LakequeueError, NotReady
 from lakequeue.option_help import options_in_help
 from lakequeue.wire import Consumed
 
@@ -314,6 +314,14 @@ class AsyncProducer(ProducerBase, AsyncCloses):
                 await asyncio.wait(self._tasks, timeout=1.0)
             for task in self._tasks:
                 task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._core.give_up_rest(
+                NotReady(
+                    "the producer was closed before the record was acknowledged",
+                    hint="close it without a timeout, or send the record again by its message_id",
+                    stored="unknown",
+                )
+            )
             await self._http.aclose()
 
     async def _left(self, error: BaseException | None) -> None:

@@ -149,6 +149,11 @@ class Ledger:
         """How many records up to `number` are still on their way."""
         return sum(n <= number for n in self._pending.values())
 
+    @property
+    def on_their_way(self) -> list[Outgoing]:
+        """Neither acknowledged nor given up, in the order of sending."""
+        return list(self._pending)
+
     def settle(self, records: Sequence[Outgoing], error: LakequeueError | None) -> None:
         """`records` are acknowledged, or given up with `error`."""
         pending = self._pending

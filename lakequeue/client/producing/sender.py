@@ -383,6 +383,11 @@ class Sender:
                 tell(self._on_ack, record, batch.metadata(place, record.message_id))
         self._notify()
 
+    def give_up_rest(self, error: LakequeueError) -> None:
+        """Nobody sends any more."""
+        for record in self.ledger.on_their_way:
+            self._finish([record], error)
+
     def _finish(self, records: Sequence[Outgoing], error: LakequeueError) -> None:
         """They are given up."""
         with self.lock:
