@@ -168,7 +168,8 @@ class DeltaSink:
 
     def _topic_ids(self) -> dict[str, str]:
         """By name; looked up for each batch, since a stream may meet new topics."""
-        return {t.topic: t.topic_id for t in TopicStore(QueueRoot.existing(self._root)).list()}
+        root = QueueRoot.existing(self._root, replica_too=True)
+        return {topic.topic: topic.topic_id for topic in TopicStore(root).list()}
 
     # -- what the table has -----------------------------------------------------------------------
 

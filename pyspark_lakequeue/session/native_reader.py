@@ -18,6 +18,7 @@ from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.session import SparkSession as ClassicSession
 from pyspark.sql.utils import to_str
 
+from lakequeue.clock import wall_micros
 from lakequeue.errors import LakequeueError
 from pyspark_lakequeue.session.anew import NEVER, filtered, offer_filters, offers_filters
 from pyspark_lakequeue.session.log_scan import Bounds, scan_condition
@@ -26,7 +27,14 @@ from pyspark_lakequeue.source.batch_reader import BatchPlan, plan_batch
 from pyspark_lakequeue.source.declared import check_schema
 from pyspark_lakequeue.source.options import ANEW, ReadOptions, read_options
 from pyspark_lakequeue.source.planning import TASK_BYTES
-from pyspark_lakequeue.source.positions import LATEST
+from pyspark_lakequeue.source.positions import (
+    LATEST,
+    LATEST_OFFSET,
+    AsOf,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+)
 from pyspark_lakequeue.source.root_option import with_root
 from pyspark_lakequeue.source.vectors import Place
 
@@ -163,7 +171,7 @@ def native_frame(spark: SparkSession, options: ReadOptions) -> DataFrame | None:
         if options.min_partitions or options.max_records is not None:
             return None  # Spark's own sources have no such option
         plan = plan_batch(options)
-        if not _is_large(plan) or not plan.queue.is_plain():
+        if not _is_large(plan) or not plan.queue.is_plain() or _is_ahead(options):
             return None
         bounds = _bounds(options, plan)
         every_partition = options.subscription.assign is None and options.ending == LATEST
@@ -190,9 +198,30 @@ def _bounds(options: ReadOptions, plan: BatchPlan) -> dict[Place, Bounds]:
         low, high = plan.wanted.get(place, (end, end))
         first = plan.queue.first(plan.topics[place.topic], place.partition)
         found[place] = Bounds(
-            low if low > first else None, high if options.ending != LATEST else None
+            low if low > first else None, None if _ends_open(options, place) else high
         )
     return found
+
+
+def _ends_open(options: ReadOptions, place: Place) -> bool:
+    """Whether the newest record is the end: the one that is there when the frame is used."""
+    ending = options.ending
+    return ending == LATEST or (
+        isinstance(ending, AtOffsets)
+        and ending.offsets.get(place.topic, {}).get(place.partition) == LATEST_OFFSET
+    )
+
+
+def _is_ahead(options: ReadOptions) -> bool:
+    """Whether the end is a time that is not over: each action has to look anew."""
+    match options.ending:
+        case AtTime(millis) | AsOf(millis):
+            newest = millis
+        case AtTimes(by_topic):
+            newest = max((at for times in by_topic.values() for at in times.values()), default=0)
+        case _:
+            return False
+    return newest * 1_000 > wall_micros()
 
 
 def _is_large(plan: BatchPlan) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -64,6 +65,12 @@ class WriteBatch(NamedTuple):
     run: str
     number: int
 
+    def begin(self, task: int) -> int:
+        """Where records without a key of a task begin, modulo the partitions of their topic: small
+        batches of one writer, and small writes, take turns. A task that is repeated begins alike.
+        """
+        return crc32(self.writer.encode()) + self.number + task
+
 
 @dataclass
 class Written(WriterCommitMessage):
@@ -110,7 +117,7 @@ class _Writer:
         prefix = f"{batch.writer}/{batch.number}/{task}/" if ids else None
 
         def shaper_of(topic: str | None, prefix: str | None) -> Shaper:
-            return Shaper(self.targets, topic, self.arrival, prefix, sticky=task, task=task)
+            return Shaper(self.targets, topic, self.arrival, prefix, batch.begin(task), task)
 
         shaper = shaper_of(self.options.topic, prefix)
         sorting = None

@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 MS = 1_700_000_000_000
 ORDER = ["topic", "partition", "offset"]
 LATE = {"startingOffsetsByTimestampStrategy": "latest"}
+NEWEST = '{"orders":{"0":-1,"1":-1}}'
 THE_END, SECOND = '{"orders":{"0":3,"1":0}}', '{"orders":{"0":1,"1":0}}'
 
 
@@ -74,7 +75,6 @@ NATIVE = (
     {"subscribe": "orders", "endingOffsets": '{"orders":{"0":50,"1":-1,"2":0}}'},
     {"subscribe": "orders", "startingTimestamp": str(MS + 2)} | LATE,
     {"subscribe": "orders", "endingTimestamp": str(MS + 4)},
-    {"subscribe": "orders,few", "asOfTimestamp": str(MS * 2)},
 )
 SOURCE = (
     {"subscribe": "few"},
@@ -82,6 +82,7 @@ SOURCE = (
     {"subscribe": "orders", "maxRecordsPerPartition": "9"},
     {"assign": '{"orders":[1]}'},
     {"subscribe": "orders", "startingTimestamp": str(MS + 5)} | LATE,
+    {"subscribe": "orders,few", "asOfTimestamp": str(MS * 2)},
 )
 
 
@@ -108,10 +109,14 @@ def test_a_frame_has_what_is_there_when_it_is_used(
     every = load(registered, root, {"subscribe": "orders"})
     later = load(registered, root, {"subscribe": "orders", "startingOffsets": SECOND})
     until = load(registered, root, {"subscribe": "orders", "endingOffsets": THE_END})
+    newest = load(registered, root, {"subscribe": "orders", "endingOffsets": NEWEST})
+    ahead = load(registered, root, {"subscribe": "orders", "endingTimestamp": str(2**42)})
     TopicStore(root).alter("orders", partitions=3)
     grown = TopicStore(root).get("orders")
     log.append_many(grown, {0: ["w"], 1: ["w"], 2: ["w"]})
     assert [frame.count() for frame in (every, later, until)] == [6, 5, 3]
+    assert newest.count() == 5, "of the partitions that it names"
+    assert ahead.count() == 6
 
 
 def test_a_task_has_each_partition_in_order(

@@ -12,6 +12,7 @@ from lakequeue.partitioner import partition_of
 from lakequeue.wire import MAX_MESSAGE_ID_CHARS
 from pyspark_lakequeue.sink.inbox_rows import STICKY_BYTES, Shaper
 from pyspark_lakequeue.sink.targets import Target
+from pyspark_lakequeue.sink.writer import WriteBatch
 from queue_tables.delta.columns import HEADERS
 from tests.support.data.hostile_rows import NOT_UTF8
 
@@ -52,6 +53,15 @@ def test_records_without_a_key_stay_on_a_partition_for_a_while() -> None:
     rows = [one.shape(frame(value=[b"v" * size])) for _ in range(20)]
     chosen = [row["partition"][0].as_py() for row in rows]
     assert chosen == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4 + [0] * 4
+
+
+def test_small_batches_of_a_writer_and_small_writes_take_turns() -> None:
+    stream = [WriteBatch("checkpoint", "run", number) for number in range(8)]
+    writes = [WriteBatch(f"write-{number}", "run", 0) for number in range(8)]
+    for batches in (stream, writes):
+        shapers = [Shaper(TARGETS, "orders", ARRIVAL, None, batch.begin(0)) for batch in batches]
+        chosen = {one.shape(frame(value=[b"v"]))["partition"][0].as_py() for one in shapers}
+        assert len(chosen) > 2
 
 
 def test_a_given_partition_goes_before_the_key_and_null_leaves_it() -> None:
