@@ -13,11 +13,11 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
 from jobs.command_line.maintenance import Report, main_of, parser_of, run_parts
 from jobs.maintenance.log_compaction import Bounds, compact_log
 from jobs.maintenance.orphans import vacuum_inbox
-from jobs.maintenance.small_files import compact_metrics, compact_rejects
+from jobs.maintenance.small_files import compact_audit, compact_metrics, compact_rejects
 from jobs.maintenance.table_upkeep import upkeep_tables
 from lakequeue.clock import Micros
 from queue_tables.root import QueueRoot
-from queue_tables.schema.schemas import GROUP_HISTORY, LOG, METRICS, REJECTS
+from queue_tables.schema.schemas import AUDIT, GROUP_HISTORY, LOG, METRICS, REJECTS
 from queue_tables.upkeep.clean_up import GRACE_HOURS, MOST_GRACE_HOURS, Cleaned, vacuum_table
 
 _DEFAULT = Bounds()
@@ -33,8 +33,8 @@ def options() -> argparse.ArgumentParser:
     parser = parser_of(
         "jobs.compaction",
         "Merge the small files of closed hours of `log` and `rejects` and of closed days of "
-        "`metrics`, delete files that no version needs any more, checkpoint tables and delete the "
-        "commits behind checkpoints.",
+        "`metrics` and `audit`, delete files that no version needs any more, checkpoint tables and "
+        "delete the commits behind checkpoints.",
     )
     parser.add_argument(
         "--target-mb",
@@ -70,7 +70,10 @@ def compact(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
 
     def vacuum() -> Report:
         report: Report = {}
-        for name in (LOG.name, REJECTS.name, METRICS.name, GROUP_HISTORY.name):
+        tables = [LOG.name, REJECTS.name, METRICS.name, GROUP_HISTORY.name]
+        if root.is_table(AUDIT.name):
+            tables.append(AUDIT.name)
+        for name in tables:
             report[name] = said(vacuum_table(root, name, args.grace_hours, dry_run=dry_run))
         return report | {"inbox": said(vacuum_inbox(root, now, dry_run=dry_run))}
 
@@ -82,6 +85,7 @@ def compact(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
             "log": lambda: compact_log(root, now, bounds, dry_run=dry_run).document(),
             "rejects": lambda: compact_rejects(root, now, bounds, dry_run=dry_run).document(),
             "metrics": lambda: compact_metrics(root, now, bounds, dry_run=dry_run).document(),
+            "audit": lambda: compact_audit(root, now, bounds, dry_run=dry_run).document(),
             "vacuum": vacuum,
             "commits": lambda: upkeep_tables(root, now, dry_run=dry_run),
         }

@@ -18,6 +18,7 @@ import structlog
 from lakequeue.errors import CommitConflict, LakequeueError, TailLost
 from queue_access.audit_line import Line
 from queue_tables.delta.actions import Txn
+from queue_tables.delta.maintenance import vacuumed
 from queue_tables.delta.table import TableLog, create_table
 from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot
@@ -111,13 +112,14 @@ class Audit:
         if table is None:
             create_table(store, AUDIT.name, AUDIT, dict(AUDIT.properties))
             table = self._table = TableLog(store, AUDIT.name, keep_files=False).open()
-        add = write_data_file(
-            store, AUDIT.name, pa.Table.from_pylist(rows, schema=AUDIT.arrow), {}, AUDIT
-        )
+        told = pa.Table.from_pylist(rows, schema=AUDIT.arrow)
+        add = write_data_file(store, AUDIT.name, told, {}, AUDIT)
         while True:
             number = table.txns.get(AUDIT.name, 0) + 1
             try:
                 table.commit([add, Txn(AUDIT.name, number)], {"audit": len(rows)})
-            except CommitConflict:
+            except CommitConflict as conflict:
+                if vacuumed([add], conflict.commits):
+                    add = write_data_file(store, AUDIT.name, told, {}, AUDIT)
                 continue
             return

@@ -1,11 +1,12 @@
 """Joins the small files of tables in which nobody looks for offsets.
 
-Of `rejects` those of a closed hour, of `metrics` those of a day that is over.
+Of `rejects` those of a closed hour, of `metrics` and `audit` those of a day that is over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 import structlog
@@ -23,7 +24,7 @@ from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.files.stats import FileStats
 from queue_tables.root import QueueRoot
-from queue_tables.schema.schemas import METRICS, REJECTS
+from queue_tables.schema.schemas import AUDIT, METRICS, REJECTS
 
 log = structlog.get_logger("compaction")
 
@@ -46,9 +47,21 @@ def compact_metrics(
     return _compact(root, METRICS, day_of, closed_before, bounds, dry_run=dry_run)
 
 
-def day_of(add: Add) -> str:
-    """The newest day in a file of `metrics`; one behind all if it is not known. Pure."""
-    return (FileStats(add.stats).high("hour", str) or "~")[:_DAY]
+def compact_audit(
+    root: QueueRoot, now: Micros, bounds: Bounds, *, dry_run: bool
+) -> CompactionReport:
+    """The same with days of `audit`, if there is one: whoever is refused all day long makes a file
+    a second at each node. All rows stay."""
+    if not root.is_table(AUDIT.name):
+        return CompactionReport()
+    closed_before = hour_of(now - CLOSED_AFTER_US)[:_DAY]
+    day = partial(day_of, column="at")
+    return _compact(root, AUDIT, day, closed_before, bounds, dry_run=dry_run)
+
+
+def day_of(add: Add, column: str = "hour") -> str:
+    """The newest day in a file; one behind all if it is not known. Pure."""
+    return (FileStats(add.stats).high(column, str) or "~")[:_DAY]
 
 
 def _hour_of(add: Add) -> str:

@@ -1,4 +1,4 @@
-"""`metrics` and `group_history` stay small: joined, thinned out, vacuumed."""
+"""`metrics`, `group_history` and `audit` stay small: joined, thinned out, vacuumed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from deltalake import DeltaTable
 
 from jobs.measuring.history import DENSE_US
 from lakequeue.clock import wall_micros
+from queue_access.audit_line import Line
+from queue_tables.audit import Audit
 from queue_tables.delta.actions import Add, Txn
-from queue_tables.delta.maintenance import append_once
+from queue_tables.delta.maintenance import VACUUM_INFO, append_once
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
@@ -106,3 +108,44 @@ def test_a_run_that_slept_with_its_file_written_does_not_commit_what_was_vacuume
     late = write_data_file(measured.store, "metrics", copy, {}, METRICS)
     assert not append_once(table, late, Txn("metrics", 1 << 40), {})
     assert {add.path for add in (add, late)}.isdisjoint(files(measured, "metrics"))
+
+
+def test_days_of_the_audit_become_one_file_and_its_writers_go_on(root: QueueRoot) -> None:
+    tomorrow = wall_micros() + 2 * DAY
+    assert run_compaction(root, tomorrow)["audit"]["commits"] == 0
+    assert not root.is_table("audit"), "it is made with its first row"
+    audit = Audit(root, "node-1")
+    for number in range(5):
+        audit.changed(Line(f"user-{number}", "PUT /v1/topics/{topic}", "done"))
+    assert run_compaction(root, wall_micros())["audit"]["commits"] == 0, "the day is not over"
+    assert run_compaction(root, tomorrow)["audit"]["commits"] == 1
+    assert len(files(root, "audit")) == 1
+    audit.changed(Line("user-5", "PUT /v1/topics/{topic}", "done"))
+    found = DeltaTable(f"{root.uri}/audit").to_pyarrow_table()["principal"].to_pylist()
+    assert sorted(found) == [f"user-{number}" for number in range(6)]
+    assert len(files(root, "audit")) == 2
+
+
+def test_an_audit_that_slept_past_a_vacuum_loses_no_row(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = Audit(root, "node-1")
+    audit.changed(Line("first", "PUT /v1/topics/{topic}", "done"))
+    commit = TableLog.commit
+
+    def late(table: TableLog, *args: Any, **options: Any) -> Any:
+        monkeypatch.setattr(TableLog, "commit", commit)
+        named = {add.path for add in files(root, "audit").values()}
+        [written] = [
+            n for n in root.store.names("audit") if n.endswith("parquet") and n not in named
+        ]
+        # As a vacuum does it, long after: it commits that it begins, then it deletes.
+        other = TableLog(root.store, "audit").open()
+        other.commit([], {VACUUM_INFO: time.time_ns() // 1_000_000})
+        root.store.delete(f"audit/{written}")
+        return commit(table, *args, **options)
+
+    monkeypatch.setattr(TableLog, "commit", late)
+    audit.changed(Line("second", "PUT /v1/topics/{topic}", "done"))
+    found = DeltaTable(f"{root.uri}/audit").to_pyarrow_table()["principal"].to_pylist()
+    assert sorted(found) == ["first", "second"]
