@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from lakequeue.calling import forks
+from lakequeue.calling.callbacks import FAULTS
 from lakequeue.calling.calls import Answer, CallPolicy, call, pause_before
 from lakequeue.calling.discovery import find
 from lakequeue.calling.effects import Now, Request, Script, Wait
@@ -267,7 +268,7 @@ class Keeping:
             return
         try:
             self._on_lost(lost)
-        except Exception:  # noqa: BLE001 - a fault of the user's callback must not end consuming
+        except FAULTS:  # a fault of the user's callback must not end consuming
             _log.exception("on_lost failed")
 
     def _status(self, line: str) -> None:
@@ -276,7 +277,7 @@ class Keeping:
             return
         try:
             self._on_status(line)
-        except Exception:  # noqa: BLE001 - as above
+        except FAULTS:
             _log.exception("on_status failed")
 
     def _broken(self, error: Exception) -> None:

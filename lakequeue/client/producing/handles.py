@@ -22,6 +22,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, Final, TypeVar
 
 from lakequeue.calling import forks
+from lakequeue.calling.callbacks import FAULTS
 from lakequeue.client.producing.outgoing import Outgoing, RecordMetadata
 from lakequeue.client.producing.produce_responses import Answered, Place
 from lakequeue.errors import LakequeueError, NotReady
@@ -180,7 +181,7 @@ class Handle(Outgoing, Future[RecordMetadata]):
     def _tell(self, fn: Told) -> None:
         try:
             fn(self)
-        except Exception:  # noqa: BLE001 - a fault of the user's callback must not stop sending
+        except FAULTS:  # a fault of the user's callback must not stop sending
             _log.exception("a callback of a future failed")
 
     def _wait(self, timeout: float | None) -> None:
@@ -268,5 +269,5 @@ def tell(told: Callable[[Outgoing, T], None] | None, record: Outgoing, what: T) 
     try:
         if told is not None:
             told(record, what)
-    except Exception:  # noqa: BLE001 - a fault of the user's callback must not stop sending
+    except FAULTS:  # a fault of the user's callback must not stop sending
         _log.exception("a callback of the producer failed")

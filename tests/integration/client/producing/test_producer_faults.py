@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -165,3 +166,14 @@ def test_the_async_twin_gives_up_alike() -> None:
             await producer.close()
 
     asyncio.run(scenario())
+
+
+def test_a_callback_that_ends_its_thread_ends_no_sending(server: Misbehaving) -> None:
+    def leave(*_: object) -> None:
+        sys.exit(3)
+
+    with Producer(server.url, on_ack=leave, batch_size=1) as producer:
+        first = producer.send("orders", "a")
+        first.add_done_callback(leave)
+        assert first.result(10).partition == 0
+        assert producer.send("orders", "b").result(10).partition == 0
