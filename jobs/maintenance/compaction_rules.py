@@ -88,7 +88,8 @@ def held_at_once(
             part, size = [], 0
         part.append(file)
         size += more
-    yield part
+    if part:
+        yield part
 
 
 def _small_runs(files: Sequence[HourFile], below: int) -> Iterator[list[HourFile]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ import structlog
 from jobs.maintenance.compaction_rules import (
     HourFile,
     Output,
+    Parts,
     file_bounds,
     held_at_once,
     outputs_of,
     plan_groups,
     worth_it,
 )
+from jobs.maintenance.damaged_files import DamagedFiles
 from jobs.maintenance.shard_rules import CLOSED_AFTER_US, hour_end
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, CorruptTable
@@ -62,45 +65,86 @@ class CompactionReport:
     """Groups that another run of maintenance was faster with."""
     unfinished: bool = False
     """There is more to do than one run does."""
+    damage: Mapping[str, Any] = field(default_factory=dict)
+    """What could not be read; empty if there is nothing (`DamagedFiles.report`)."""
 
     def document(self) -> dict[str, Any]:
         """For the report of the job."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        names = [name for name in self.__dataclass_fields__ if name != "damage"]
+        return {name: getattr(self, name) for name in names} | dict(self.damage)
 
 
 def compact_log(root: QueueRoot, now: Micros, bounds: Bounds, *, dry_run: bool) -> CompactionReport:
-    """Rewrite closed hours until there is nothing to gain, or the bound of a run is reached."""
-    report = CompactionReport()
-    while True:
-        reader = LogReader(root, ("offset",))
-        table = TableLog(root.store, LOG.name).open()
-        worked = False
-        for group in _groups(reader, now, bounds):
-            size = sum(file.size for file in group)
-            if report.bytes_read and report.bytes_read + size > bounds.run_bytes:
-                report.unfinished = True
-                return report
-            outputs = outputs_of([reader.parts(file.path) for file in group])
-            if not worth_it(group, outputs):
-                continue
-            reach(Step.COMPACTION_PLANNED)
+    """Rewrite closed hours until there is nothing to gain, or the bound of a run is reached.
+
+    Files that cannot be read stay as they are, and the report names them.
+    """
+    report, damaged = CompactionReport(), DamagedFiles(root.store, LOG.name)
+    while _pass(root, now, bounds, report, damaged, dry_run=dry_run):
+        pass
+    report.damage = damaged.report()
+    return report
+
+
+def _pass(
+    root: QueueRoot,
+    now: Micros,
+    bounds: Bounds,
+    report: CompactionReport,
+    damaged: DamagedFiles,
+    *,
+    dry_run: bool,
+) -> bool:
+    """Rewrite what there is now; whether there may be more."""
+    reader = LogReader(root, ("offset",))
+    table = TableLog(root.store, LOG.name).open()
+    more = False
+    for group, parts in _groups(reader, now, bounds, report, damaged):
+        size = sum(file.size for file in group)
+        if report.bytes_read and report.bytes_read + size > bounds.run_bytes:
+            report.unfinished = True
+            return False
+        outputs = outputs_of(parts)
+        if not worth_it(group, outputs):
+            continue
+        reach(Step.COMPACTION_PLANNED)
+        if dry_run:
             report.bytes_read += size
             report.files_before += len(group)
-            if dry_run:
-                report.files_after += len(outputs)
-                continue
-            worked = _rewrite(root, table, group, outputs, bounds, report) or worked
-        if not worked:
-            return report
+            report.files_after += len(outputs)
+            continue
+        more = _rewrite(root, table, group, outputs, bounds, report, damaged) or more
+    return more
 
 
-def _groups(reader: LogReader, now: Micros, bounds: Bounds) -> Iterator[list[HourFile]]:
+def _groups(
+    reader: LogReader,
+    now: Micros,
+    bounds: Bounds,
+    report: CompactionReport,
+    damaged: DamagedFiles,
+) -> Iterator[tuple[list[HourFile], list[Parts]]]:
+    """What to rewrite together, and the partitions in each of the files."""
     closed_before = hour_of(now - CLOSED_AFTER_US)
-    files = [_hour_file(add) for add in reader.files()]
+    files = [_hour_file(add) for add in reader.files() if add.path not in damaged]
     closed = [file for file in files if file.hour < closed_before]
     for group in plan_groups(closed, bounds.target_bytes, bounds.step_bytes):
-        decoded = [reader.decoded_bytes(file.path) for file in group]
-        yield from held_at_once(group, decoded, bounds.held_bytes)
+        try:
+            looks = [damaged.unless_damaged(f.path, partial(_look, reader, f.path)) for f in group]
+        except FileNotFoundError as other:
+            log.info("plan.outdated", why=str(other))
+            report.stale += 1
+            continue
+        known = {f.path: look for f, look in zip(group, looks, strict=True) if look is not None}
+        readable = [file for file in group if file.path in known]
+        decoded = [known[file.path][0] for file in readable]
+        for some in held_at_once(readable, decoded, bounds.held_bytes):
+            yield some, [known[file.path][1] for file in some]
+
+
+def _look(reader: LogReader, path: str) -> tuple[int, Parts]:
+    """About how many bytes its rows are in memory, and the partitions in it."""
+    return reader.decoded_bytes(path), reader.parts(path)
 
 
 def _hour_file(add: Add) -> HourFile:
@@ -126,17 +170,28 @@ def _rewrite(
     outputs: Sequence[Output],
     bounds: Bounds,
     report: CompactionReport,
+    damaged: DamagedFiles,
 ) -> bool:
-    """One commit; False if another run of maintenance was faster."""
+    """One commit, or damage that the next plan leaves out; False if another run was faster."""
     made: list[Add] = []
+    removes: list[Add] = []
     try:
-        removes = [table.files[file.path] for file in group if file.path in table.files]
+        removes += [table.files[file.path] for file in group if file.path in table.files]
         if len(removes) < len(group):
             raise CommitConflict("planned files have left the log", stored="no", commits=())
-        made += _written(root, group, removes, outputs, bounds.target_bytes)
+        sources = _sources(root, removes, damaged)
+        if any(file.path in damaged for file in group):
+            return True
+        made += _written(root, group, sources, outputs, bounds.target_bytes)
         reach(Step.COMPACTION_DATA_WRITTEN)
         info = {"compaction": True, "files": [len(removes), len(made)]}
         version = rewrite_files(table, removes, made, info, data_change=False)
+    except CorruptTable as error:
+        if made:
+            raise  # of the table itself: no file is to blame
+        for add in removes:
+            damaged.note(add.path, error)
+        return True
     except (CommitConflict, FileNotFoundError) as other:
         for add in made:
             root.store.delete(f"{LOG.name}/{add.path}")
@@ -145,23 +200,32 @@ def _rewrite(
         return False
     reach(Step.COMPACTION_COMMITTED)
     report.commits += 1
+    report.bytes_read += sum(file.size for file in group)
+    report.files_before += len(group)
     report.files_after += len(made)
     log.info("log.compacted", hour=group[0].hour, files=len(group), into=len(made), version=version)
     return True
 
 
+def _sources(root: QueueRoot, removes: Sequence[Add], damaged: DamagedFiles) -> list[pa.Table]:
+    """The rows of each file that can be read."""
+    found = []
+    for add in removes:
+        read = partial(read_data_file, root.store, LOG.name, add.path, vector=add.deletion_vector)
+        rows = damaged.unless_damaged(add.path, read)
+        if rows is not None:
+            found.append(rows)
+    return found
+
+
 def _written(
     root: QueueRoot,
     group: Sequence[HourFile],
-    removes: Sequence[Add],
+    sources: Sequence[pa.Table],
     outputs: Sequence[Output],
     target_bytes: int,
 ) -> list[Add]:
     """The new files, durable; no commit names them."""
-    sources = [
-        read_data_file(root.store, LOG.name, add.path, vector=add.deletion_vector)
-        for add in removes
-    ]
     made: list[Add] = []
     count = 0
     for output in outputs:

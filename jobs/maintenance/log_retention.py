@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
+from jobs.maintenance.damaged_files import DamagedFiles
 from jobs.maintenance.retention_rules import Limits, LogFile, Plan, needs, plan_retention
 from jobs.maintenance.shard_rules import CLOSED_AFTER_US, hour_end
 from jobs.ordering.rejects import unfinished_in
 from lakequeue.clock import Micros, hour_of
-from lakequeue.errors import CommitConflict, TailLost
+from lakequeue.errors import CommitConflict, CorruptTable, TailLost
 from lakequeue.records import Offset, Partition, Stamp, TopicId
 from lakequeue.steps import Step, reach
 from queue_tables.delta.actions import Add
@@ -60,6 +62,8 @@ def retain_log(
 ) -> dict[str, Any]:
     """Remove the expired files of `log` in one commit; the report. Plans anew if it was stale.
 
+    A file that cannot be read stays, and so do higher offsets of the partitions in it; the report
+    names it.
     `forgotten_before`: groups that nothing was heard of since then hold nothing.
     """
     for _ in range(_ATTEMPTS - 1):
@@ -77,9 +81,10 @@ def _retain_log(
     reader = LogReader(root, ("offset",))
     # Read after `log`: every topic that has records there is known, or is gone.
     topics = {topic.topic_id: topic for topic in TopicStore(root).list()}
-    plan = _plan(root, reader, topics, now, forgotten_before)
+    damaged = DamagedFiles(root.store, LOG.name)
+    plan = _plan(root, reader, topics, now, forgotten_before, damaged)
     reach(Step.RETENTION_PLANNED)
-    report = _report(plan, topics) | {"version": int(table.version)}
+    report = _report(plan, topics) | {"version": int(table.version)} | damaged.report()
     if plan.drop and not dry_run:
         table.refresh()
         drop = [table.files[file.path] for file in plan.drop if file.path in table.files]
@@ -98,6 +103,7 @@ def _plan(
     topics: Mapping[TopicId, Topic],
     now: Micros,
     forgotten_before: Micros | None,
+    damaged: DamagedFiles,
 ) -> Plan:
     closed_before = hour_of(now - CLOSED_AFTER_US)
     limits = _limits(root, topics, now, forgotten_before) | {
@@ -106,17 +112,22 @@ def _plan(
     }
     files: list[LogFile] = []
     newer: Counter[TopicId] = Counter()
+    boxes: dict[str, _Box] = {}
     for add in reader.files() if limits else ():
         box, closed = _box_of(add), (add.partition_values["hour"] or "") < closed_before
+        boxes[add.path] = box
         if not _may_go(box, limits, closed=closed):
             continue
-        file = LogFile(add.path, add.size, box.ordered_at, box.stamp, reader.parts(add.path))
+        parts = damaged.unless_damaged(add.path, partial(reader.parts, add.path))
+        if parts is None:
+            continue
+        file = LogFile(add.path, add.size, box.ordered_at, box.stamp, parts)
         if closed:
             files.append(file)
         else:
             newer.update({t: file.bytes_of(t) for t in file.topic_ids})
     keys = {key for file in files for key in file.parts}
-    return plan_retention(files, limits, _firsts(reader, keys), newer)
+    return plan_retention(files, limits, _firsts(reader, keys, boxes, damaged), newer)
 
 
 def _limits(
@@ -197,10 +208,26 @@ def _box_of(add: Add) -> _Box:
     )
 
 
-def _firsts(reader: LogReader, keys: Iterable[PartitionKey]) -> dict[PartitionKey, Offset]:
-    return {
-        key: reader.first_offset(TopicId(key.topic_id), Partition(key.partition)) for key in keys
-    }
+def _firsts(
+    reader: LogReader,
+    keys: Iterable[PartitionKey],
+    boxes: Mapping[str, _Box],
+    damaged: DamagedFiles,
+) -> dict[PartitionKey, Offset]:
+    """Where partitions begin; not those that may begin in a file that cannot be read."""
+    firsts: dict[PartitionKey, Offset] = {}
+    unknown: set[str] = set()
+    for key in keys:
+        try:
+            firsts[key] = reader.first_offset(TopicId(key.topic_id), Partition(key.partition))
+        except (CorruptTable, FileNotFoundError):
+            unknown.add(key.topic_id)
+    # The file may be one that is too young to go. Then nobody has looked into it yet.
+    for path, box in sorted(boxes.items(), key=lambda one: one[0] not in damaged):
+        mine = {topic_id for topic_id in unknown if box.low <= topic_id <= box.high}
+        if mine and damaged.unless_damaged(path, partial(reader.parts, path)) is None:
+            unknown -= mine
+    return firsts
 
 
 def _report(plan: Plan, topics: Mapping[TopicId, Topic]) -> dict[str, Any]:

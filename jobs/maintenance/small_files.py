@@ -12,6 +12,7 @@ import pyarrow as pa
 import structlog
 
 from jobs.maintenance.compaction_rules import HourFile, plan_groups
+from jobs.maintenance.damaged_files import DamagedFiles
 from jobs.maintenance.log_compaction import Bounds, CompactionReport
 from jobs.maintenance.shard_rules import CLOSED_AFTER_US
 from lakequeue.clock import Micros, hour_of
@@ -77,7 +78,7 @@ def _compact(
     *,
     dry_run: bool,
 ) -> CompactionReport:
-    report = CompactionReport()
+    report, damaged = CompactionReport(), DamagedFiles(root.store, declared.name)
     table = TableLog(root.store, declared.name).open()
     files = [_file(add, range_of) for add in table.files.values()]
     closed = [file for file in files if file.hour < closed_before]
@@ -86,11 +87,11 @@ def _compact(
         if report.bytes_read and report.bytes_read + size > bounds.run_bytes:
             report.unfinished = True
             break
-        report.bytes_read += size
-        report.files_before += len(group)
-        report.files_after += 1
-        if not dry_run:
-            _join(table, declared, group, report)
+        if dry_run or _join(table, declared, group, report, damaged):
+            report.bytes_read += size
+            report.files_before += len(group)
+            report.files_after += 1
+    report.damage = damaged.report()
     return report
 
 
@@ -99,17 +100,26 @@ def _file(add: Add, range_of: Callable[[Add], str]) -> HourFile:
 
 
 def _join(
-    table: TableLog, declared: Table, group: list[HourFile], report: CompactionReport
-) -> None:
+    table: TableLog,
+    declared: Table,
+    group: list[HourFile],
+    report: CompactionReport,
+    damaged: DamagedFiles,
+) -> bool:
+    """One commit; False if a file is damaged, or another run of maintenance was faster."""
     made: list[Add] = []
     try:
         removes = [table.files[file.path] for file in group if file.path in table.files]
         if len(removes) < len(group):
             raise CommitConflict(f"planned files have left {table.path}", stored="no", commits=())
-        joined = pa.concat_tables(
-            read_data_file(table.store, table.path, add.path, vector=add.deletion_vector)
+        read = partial(read_data_file, table.store, table.path)
+        sources = [
+            damaged.unless_damaged(add.path, partial(read, add.path, vector=add.deletion_vector))
             for add in removes
-        )
+        ]
+        if any(file.path in damaged for file in group):
+            return False  # rows keep their order: what is around the file waits for it
+        joined = pa.concat_tables(sources)
         partition = dict.fromkeys(declared.partition_by, group[0].hour)
         made.append(write_data_file(table.store, table.path, joined, partition, declared))
         reach(Step.COMPACTION_DATA_WRITTEN)
@@ -120,6 +130,7 @@ def _join(
             table.store.delete(f"{table.path}/{add.path}")
         log.info("plan.outdated", why=str(other))
         report.stale += 1
-        return
+        return False
     reach(Step.COMPACTION_COMMITTED)
     report.commits += 1
+    return True

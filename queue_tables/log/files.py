@@ -88,14 +88,18 @@ class LogFiles:
     def with_stats(self, file: Add) -> Add:
         """The same, with the declared statistics: of what another engine wrote they may be gone.
 
-        Raises `FileNotFoundError` if it was vacuumed.
+        A file that cannot be read has those that it came with, if any.
         """
         if file.stats and (is_own(file.path) or _has_stats(file)):
             return file
         with self._lock:
             known = self._completed.get(file.path)
         if known is None:
-            rows = read_data_file(self._store, LOG.name, file.path, LOG.stats, file.deletion_vector)
+            vector = file.deletion_vector
+            try:
+                rows = read_data_file(self._store, LOG.name, file.path, LOG.stats, vector)
+            except (CorruptTable, FileNotFoundError):
+                return file
             known = replace(file, stats=file_stats(rows, LOG.stats))
             with self._lock:
                 self._completed[file.path] = known
