@@ -9,11 +9,17 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from lakequeue.clock import HybridClock
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange, RootUnusable, UnknownTopic
+from lakequeue.records import Epoch, Offset, Partition
+from pyspark_lakequeue.source import group_mirror
 from pyspark_lakequeue.source.batch_reader import BatchReader
 from pyspark_lakequeue.source.options import read_options
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Kind
 from queue_tables.groups.state import read_group_state
 from queue_tables.root import QueueRoot
+from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder
 from tests.support.spark.source_readers import (
@@ -306,7 +312,9 @@ def test_partitions_and_topics_that_are_new_begin_at_their_first_record(
     assert between(reader, start, end) == [("orders-a", 1, 0), ("orders-b", 0, 0)]
 
 
-def test_a_group_id_lets_the_lag_show(root: QueueRoot, log: LogBuilder) -> None:
+def test_a_group_id_lets_the_lag_show(
+    root: QueueRoot, log: LogBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic = log.topic("orders", 2)
     log.append_many(topic, {0: ["v"] * 4, 1: ["v"]})
     reader = stream(
@@ -318,3 +326,14 @@ def test_a_group_id_lets_the_lag_show(root: QueueRoot, log: LogBuilder) -> None:
     reader.latestOffset(reader.latestOffset(end, ReadAllAvailable()), ReadAllAvailable())
     states = read_group_state(root, "nightly").states
     assert {key.partition: state.committed_offset for key, state in states.items()} == {0: 5, 1: 1}
+    # Somebody seeks meanwhile. The query goes on from its checkpoint, and says so again.
+    sought = Fact(
+        Kind.SEEK, "nightly", "orders", topic.topic_id, Partition(0), 1, Epoch(1), Offset(0), "ada"
+    )
+    journal = ShardWriter.create(root, "journal", "node-1")
+    journal.append(to_arrow([sought]), HybridClock().next())
+    monkeypatch.setattr(group_mirror, "LOOK_S", 0.0)
+    log.append(topic, ["v"])
+    reader.latestOffset(reader.latestOffset(end, ReadAllAvailable()), ReadAllAvailable())
+    states = read_group_state(root, "nightly").states
+    assert {key.partition: state.committed_offset for key, state in states.items()} == {0: 6, 1: 1}
