@@ -20,6 +20,8 @@ WANTED_HEADER = "lakequeue-wanted-topic"
 """The topic that it was for."""
 CUT_HEADER = "lakequeue-cut"
 """Bytes of the value, of which the record has only the first."""
+CUT_KEY_HEADER = "lakequeue-cut-key"
+"""The same of the key."""
 REFUSED_COLUMN = "_refused"
 """Column of a frame: why a row is refused already, null if it is not."""
 SPARE_HEADERS = "_refused_headers"
@@ -95,9 +97,12 @@ def _stray(row: pa.Table, topic: str | None, why: str) -> pa.Table:
     if value is not None and len(value) > _CUT_BYTES:
         said.append((CUT_HEADER, str(len(value)).encode()))
         value = value[:_CUT_BYTES]
+    if key is not None and len(key) > _KEY_BYTES:
+        said.append((CUT_KEY_HEADER, str(len(key)).encode()))
+        key = key[:_KEY_BYTES]
     columns = {
         "value": pa.array([value], pa.binary()),
-        "key": pa.array([key if key is None else key[:_KEY_BYTES]], pa.binary()),
+        "key": pa.array([key], pa.binary()),
         "headers": pa.array([[{"key": k, "value": v} for k, v in said]], HEADERS),
     }
     return pa.table(columns)

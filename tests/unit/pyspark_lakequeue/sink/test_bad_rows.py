@@ -70,7 +70,7 @@ def test_a_value_that_is_far_too_large_is_cut_and_says_so() -> None:
     value = b"x" * (2 * MAX_RECORD_BYTES)
     _, _, (stray,) = sorted_rows(pa.table({"value": [value], "key": [value]}))
     assert stray["value"] == value[: MAX_RECORD_BYTES // 2]
-    assert said(stray)["lakequeue-cut"] == str(len(value))
+    assert said(stray)["lakequeue-cut"] == said(stray)["lakequeue-cut-key"] == str(len(value))
 
 
 def test_text_that_is_no_utf_8_stays_bytes() -> None:
