@@ -42,8 +42,8 @@ class Call:
 
     __slots__ = (
         "_began", "_built", "_connection", "_due", "_head", "_hub", "_inline", "_over", "_refusal",
-        "_steps", "_streams", "_timer", "_waits", "_works", "_wrote", "gone_away", "lease",
-        "request", "route",
+        "_steps", "_streams", "_thrown", "_timer", "_waits", "_works", "_wrote", "gone_away",
+        "lease", "request", "route",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +65,7 @@ class Call:
         self._built: Lease | None = None
         """What an answer takes of the share until it is written."""
         self._refusal: LakequeueError | None = None
+        self._thrown = False
         """Why it may not go on, although it was let in."""
         self._steps: Steps[Answer] | Pieces | None = None
         self._head: Answer | None = None
@@ -222,13 +223,17 @@ class Call:
         """A step, if there is room for an answer."""
         built = self._built = self.route.share.answers.lease()
         try:
-            if not self._wrote:
+            if not self._wrote and self._refusal is None:
                 built.grow(self.route.share.built_bytes)
         except LakequeueError as error:
             # Those that began when there was room have filled it meanwhile.
-            if self._steps is not None:
-                self._steps.close()
             got: Any = problem_of(error)
+            if self._streams and self._steps is not None:
+                self._steps.close()
+            elif self._steps is not None:
+                # It may have done something already, and says so.
+                self._refusal = error
+                got = self._step()
         else:
             got = self._step()
         if isinstance(got, Answer | bytes):
@@ -255,8 +260,9 @@ class Call:
                     self._steps, self._head = result.pieces, result.answer
                 else:
                     self._steps = result.steps
-            if self._refusal is not None:
+            if self._refusal is not None and not self._thrown:
                 # So that the call gives back what it holds, in a thread where it may wait.
+                self._thrown = True
                 return self._steps.throw(self._refusal)
             got = next(self._steps)
             while got is BLOCKS and not self._inline:

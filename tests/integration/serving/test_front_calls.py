@@ -287,3 +287,17 @@ def test_the_loop_has_its_turn_soon_while_threads_compute(app: App, front: Runni
     app.held.set()
     assert [raw.read().status for raw in held] == [200, 200]
     wait_for(lambda: sys.getswitchinterval() == usual, "both have ended")
+
+
+def test_a_call_that_is_refused_while_it_waits_says_what_it_has_written(
+    app: App, front: Running
+) -> None:
+    raw, share = front.connect(), front.front.shares["wait"]
+    raw.send(b"GET /written HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_for(lambda: share.parked == 1, "it waits")
+    share.answers.count(share.answers.limit)  # answers that nobody reads
+    app.wake.set()
+    answer = raw.read()
+    share.answers.give(share.answers.limit)
+    assert (answer.status, answer.json()["stored"]) == (429, "yes")
+    assert share.parked == share.busy == 0

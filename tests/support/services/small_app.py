@@ -6,6 +6,7 @@ import threading
 
 from flask import Flask, Response, request
 
+from lakequeue.errors import LakequeueError
 from serving.answers import answer_errors, in_pieces, waiting
 from serving.front import wsgi
 from serving.front.call import Call
@@ -102,6 +103,21 @@ class App:
 
             return waiting(steps())
 
+        @self.flask.get("/written")
+        def written() -> Response:
+            """It waits for more when it has written something already."""
+
+            def steps() -> Steps[Answer]:
+                try:
+                    yield Until(self.wake, 20.0)
+                except LakequeueError as error:
+                    yield Until(self.wake, 20.0, minds=False)
+                    error.stored = "yes"
+                    raise
+                return json_of({"written": True})
+
+            return waiting(steps())
+
     def _in_threads(self) -> None:
         @self.flask.get("/hold")
         def hold() -> str:
@@ -134,7 +150,7 @@ class App:
             Way("GET", "/healthz", state, 0, healthz),
             Way("GET", "/works", Kind("works", 1, 4, 4), 0, works),
             Way("GET", "/slow-state", Kind("slow", 1, 4), 0, within_s=0.3),
-            Way("GET", "/(wait|write|pieces|endless)", Kind("wait", 2, 100, 50), 0),
+            Way("GET", "/(wait|write|written|pieces|endless)", Kind("wait", 2, 100, 50), 0),
             Way("GET", "/hold", Kind("hold", 1, 1), 0),
             Way("GET", "/big", Kind("big", 2, 100, answer_bytes=20 << 20), 0),
             Way("", ".*", Kind("other", 2, 100), 64 << 10),
