@@ -178,6 +178,8 @@ class TopicStore:
                 try:
                     self._table.commit([add, Txn(TOPICS_TXN, sequence)], {"topic": name})
                 except (CommitConflict, TailLost) as other:
+                    # The table is past what others have committed; the cache is not.
+                    self._behind = True
                     if other.stored == "no":
                         self._store.delete(f"{TOPICS.name}/{add.path}")
                     self._reload()
@@ -189,6 +191,7 @@ class TopicStore:
             return False
 
     def _reload(self) -> bool:
+        self._behind = True
         before = self._table.version
         files = self._table.open().files
         self._table.make_durable()

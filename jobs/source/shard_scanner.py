@@ -21,7 +21,7 @@ from queue_tables.groups.state import fences_in
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schema.marks import BATCH_TXN
 from queue_tables.shards.bulk import IN_ORDER
-from queue_tables.shards.shards import SEALED
+from queue_tables.shards.shards import SEALED, newest_stamp
 
 MAX_READ = 5_000
 """Commits of one shard held in memory; the rest of a longer backlog waits for later batches."""
@@ -366,7 +366,10 @@ class ShardScanner:
                 break
             except _Unsure:
                 scan = ScanResult({})
-        return {name: commits[-1].stamp for name, commits in scan.commits.items()}
+        targets = {name: commits[-1].stamp for name, commits in scan.commits.items()}
+        for name in scan.truncated:
+            targets[name] = max(targets[name], newest_stamp(self._root, self._kind, name))
+        return targets
 
 
 def _visible_commit(shard: ShardName, commit: Commit) -> VisibleCommit | None:

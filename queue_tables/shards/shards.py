@@ -54,6 +54,15 @@ def shard_path(kind: ShardKind, shard: str) -> str:
     return f"{kind}/{shard}"
 
 
+def newest_stamp(root: QueueRoot, kind: ShardKind, name: ShardName) -> Stamp:
+    """Stamp of a shard's newest commit; 0: it has none, or cannot be read as a table."""
+    try:
+        table = TableLog(root.store, shard_path(kind, name), keep_files=False).open()
+    except (CorruptTable, SchemaDrift, FileNotFoundError):
+        return Stamp(0)
+    return Stamp(table.txns.get(STAMP_TXN, 0))
+
+
 def node_of(shard: str) -> str:
     """The node whose incarnation a shard is."""
     return shard.rpartition("-")[0]

@@ -19,6 +19,7 @@ from lakequeue.errors import (
     TopicExists,
     UnknownTopic,
 )
+from queue_tables.delta.store import Store
 from queue_tables.identity import FORMAT_PATH
 from queue_tables.root import QueueRoot
 from queue_tables.schema.formats import VALUE_SCHEMAS
@@ -95,6 +96,23 @@ def test_a_change_that_could_not_be_read_is_read_at_the_next_look(root: QueueRoo
     store.size_faults = [StorageUnavailable("away")]
     with pytest.raises(StorageUnavailable):
         others.refresh()
+    assert others.get("orders") == mine.get("orders")
+
+
+def test_a_change_that_lost_a_race_and_could_not_be_read_is_read_at_the_next_look(
+    root: QueueRoot,
+) -> None:
+    store = FaultyStore(root.store)
+    others, mine = TopicStore(QueueRoot.over(store)), TopicStore(root)
+
+    def overtaken(inner: Store, path: str, data: bytes) -> None:
+        mine.create("orders")
+        store.size_faults = [StorageUnavailable("away")]
+        inner.put_new(path, data)
+
+    store.faults = [overtaken]
+    with pytest.raises(StorageUnavailable):
+        others.create("payments")
     assert others.get("orders") == mine.get("orders")
 
 

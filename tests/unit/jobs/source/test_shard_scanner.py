@@ -52,6 +52,25 @@ def test_a_run_that_ends_takes_all_of_its_commits_and_overtakes_none() -> None:
     assert scanner.next_end(targets) is None
 
 
+def test_a_run_that_ends_takes_also_what_one_look_does_not_reach(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jobs.source.shard_scanner.MAX_READ", 4)
+    root = QueueRoot.over(ObjectStore.in_memory())
+    shard = ShardWriter.create(root, "inbox", "a")
+    for stamp in range(1, 11):
+        shard.append(inbox_rows([b"x"]), Stamp(stamp))
+    scanner = ShardScanner(root, "inbox", 1 << 20)
+    scanner.begin(LeaderState(Epoch(1)))
+    targets = scanner.targets()
+    shard.append(inbox_rows([b"x"]), Stamp(11))
+    ends = []
+    while (end := scanner.next_end(targets)) is not None:
+        ends.append(end[shard.name])
+        scanner.done(end)
+    assert ends[-1] == 10
+
+
 def test_no_commit_is_passed_over_when_the_store_is_away_in_the_middle_of_a_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
