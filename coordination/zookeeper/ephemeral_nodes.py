@@ -13,7 +13,7 @@ from typing import Any
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
 from coordination.zookeeper.requests import Requests
-from lakequeue.errors import CoordinationUnavailable
+from lakequeue.errors import CoordinationUnavailable, LakequeueError
 
 _TRIES = 10
 
@@ -55,19 +55,36 @@ class EphemeralNodes(Requests):
             self.stale.set()
 
     def renew_ephemeral(self) -> None:
-        """Make and delete what is due. Raises `CoordinationUnavailable`; it stays due."""
+        """Make and delete what is due. Raises what the first maker raised; it stays due."""
         if not self.stale.is_set():
             return
         self.stale.clear()
+        refused: LakequeueError | None = None
         try:
             with self._kept_lock:
-                makers = list(self._kept.values())
-            for make in makers:
-                make()
+                makers = list(self._kept.items())
+            for path, make in makers:
+                try:
+                    make()
+                except CoordinationUnavailable:
+                    raise
+                except LakequeueError as e:
+                    # One that cannot be made holds up no other.
+                    refused = refused or e
+                finally:
+                    self._drop_again(path)
             self._delete_dropped()
+            if refused is not None:
+                raise refused
         except BaseException:
             self.stale.set()
             raise
+
+    def _drop_again(self, path: str) -> None:
+        """If it was dropped while it was made, its deletion may have come too early."""
+        with self._kept_lock:
+            if path not in self._kept:
+                self._dropped.add(path)
 
     def _delete_dropped(self) -> None:
         with self._kept_lock:

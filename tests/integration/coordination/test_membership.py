@@ -77,6 +77,37 @@ def test_a_member_that_left_stays_away_in_a_new_session(sessions: MakeSession) -
     wait_for(lambda: list(members(a, "billing")) == ["m2"])
 
 
+def test_a_node_dropped_while_the_session_is_renewed_does_not_stay(sessions: MakeSession) -> None:
+    a = sessions("a")
+    path = a.path("kept", "m1")
+    made, again = threading.Event(), threading.Event()
+
+    def make() -> None:
+        if made.is_set():
+            a.drop(path)
+        a.put_ephemeral(path, b"")
+        (again if made.is_set() else made).set()
+
+    a.maintain(path, make)
+    a.stale.set()
+    assert again.wait(DEADLINE_S)
+    wait_for(lambda: a.read(path) is None)
+
+
+def test_one_that_cannot_be_made_again_holds_up_no_other(sessions: MakeSession) -> None:
+    a = sessions("a")
+    made, again = threading.Event(), threading.Event()
+
+    def refused() -> None:
+        if made.is_set():
+            raise GroupMismatch("group 'billing' is a queue group, stream was asked for")
+
+    a.maintain(a.path("kept", "m1"), refused)
+    a.maintain(a.path("kept", "m2"), lambda: (again if made.is_set() else made).set())
+    a.stale.set()
+    assert again.wait(DEADLINE_S)
+
+
 def test_a_join_that_failed_while_zookeeper_was_away_does_not_happen_later(
     own_zookeeper: EmbeddedZooKeeper, sessions: MakeSession
 ) -> None:
