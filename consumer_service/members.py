@@ -178,6 +178,10 @@ class Member:
         return self.state is MemberState.ACTIVE
 
 
+def _stopping() -> NotReady:
+    return NotReady("this node is stopping", hint="join through another node")
+
+
 class Present(NamedTuple):
     """The members of a node at one instant, apart from those that join."""
 
@@ -211,13 +215,15 @@ class Members:
         )
         with self._lock:
             if self._closed:
-                raise NotReady("this node is stopping", hint="join through another node")
+                raise _stopping()
             self._members[group, member.member_id] = member
         return member
 
     def joined(self, member: Member) -> None:
-        """Its ephemeral node stands."""
+        """Its ephemeral node stands. Raises `NotReady` when the node began to stop meanwhile."""
         with self._lock:
+            if member.state is not MemberState.JOINING:
+                raise _stopping()
             member.state = advance(member.state, Cause.JOINED)
 
     def get(self, group: str, member_id: str) -> Member:
