@@ -248,6 +248,16 @@ class IdIndex:
             search.look_in(run)
         return search.found
 
+    def follow(self, windows_us: Callable[[TopicId], int]) -> None:
+        """Let go of what is older than its window, for who adds and does not judge: a standby.
+
+        What is wanted of it all the same is read from `log`, as what was never in memory.
+        """
+        for topic_id, topic in self._topics.items():
+            topic.window_us = windows_us(topic_id)
+            kept_us = topic.window_us + topic.window_us // _SLACK
+            topic.keep_from = Stamp(max(topic.keep_from, topic.newest - kept_us))
+
     def _reach_back(
         self, topic_id: TopicId, topic: _TopicIds, needed: Stamp, search: _Search
     ) -> None:

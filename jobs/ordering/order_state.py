@@ -115,7 +115,16 @@ class OrderState:
             self.warm()
             return True
         self.learn(commits)
+        if commits:
+            self.index.follow(self._window_us)
         return bool(commits)
+
+    def _window_us(self, topic_id: TopicId) -> int:
+        """Of a topic that is gone nothing is asked any more: 0."""
+        if (topic := self.topics.by_id(topic_id)) is None:
+            self.topics.refresh()
+            topic = self.topics.by_id(topic_id)
+        return 0 if topic is None else topic.dedup_window_ms * 1_000
 
     def learn(self, commits: Iterable[Commit]) -> None:
         """Take in the ids of commits that another process made."""

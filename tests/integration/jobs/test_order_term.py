@@ -6,10 +6,13 @@ import random
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from jobs.ordering.order_state import OrderState
+from jobs.rows.id_hash import hash_ids
 from lakequeue.errors import CorruptTable, LeadershipLost
+from lakequeue.records import Stamp, TopicId
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
@@ -173,6 +176,29 @@ def test_a_standby_that_follows_knows_the_ids_when_it_leads(root: QueueRoot) -> 
     assert standby.catch_up()
     assert len(standby.index) == len(leader.state.index) == 10
     assert standby.watermarks() == leader.state.watermarks()
+
+
+def test_a_standby_holds_the_ids_of_a_window_however_long_it_follows(root: QueueRoot) -> None:
+    window_ms, per_window, windows = 60_000, 8, 20
+    topic_id = new_topic(root)
+    TopicStore(root).alter("orders", dedup_window_ms=window_ms)
+    inbox, leader = Inbox(root, "n"), Orderer(root, 1)
+    standby = OrderState(root, 10**6)
+    standby.warm()
+    most = 0
+    for n in range(per_window * windows):
+        stamp = BASE + n * window_ms * 1_000 // per_window
+        inbox.commit(stamp, [{"topic_id": topic_id, "value": b"v", "message_id": f"m{n}"}])
+        leader.drain()
+        standby.catch_up()
+        most = max(most, len(standby.index))
+    assert most <= 3 * per_window
+    hi, lo = hash_ids(pa.array([f"m{n - per_window // 2}", f"m{n - 2 * per_window}"]))
+    now = Stamp(stamp)
+    found = standby.index.find(
+        TopicId(topic_id), hi, lo, oldest=now, newest=now, window_us=window_ms * 1_000
+    )
+    assert found.mask.tolist() == [True, False], "those of the window, and no others"
 
 
 def test_a_standby_that_met_a_damaged_file_knows_all_ids_when_it_is_mended(root: QueueRoot) -> None:
