@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from jobs.streaming.work_folder import SOCKETS
 from lakequeue.errors import LakequeueError
 from lakequeue.processes import class_archive, programs
 from lakequeue.processes.jars import jar_paths
@@ -149,7 +150,7 @@ def socket_folder(work_dir: Path) -> Path:
     Its path is short, since a socket's may have 107 bytes and a work folder's often has more.
     `work_dir` has a link to it: what a killed process left behind is removed by the next.
     """
-    link = work_dir / "sockets"
+    link = work_dir / SOCKETS
     if link.is_symlink():
         shutil.rmtree(link.readlink(), ignore_errors=True)
         link.unlink()

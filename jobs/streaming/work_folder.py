@@ -14,6 +14,9 @@ import shutil
 import uuid
 from pathlib import Path
 
+SOCKETS = "sockets"
+"""A link in it, to a folder elsewhere whose path is short (`session.socket_folder`)."""
+
 
 class WorkFolder:
     """`<work_dir>/driver-<node>.<id>.d`, and beside it the lock, `….lock`."""
@@ -28,7 +31,7 @@ class WorkFolder:
 
     def remove(self) -> None:
         """The process ends."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        _remove(self.path)
         if self._lock is not None:
             _unlock(self.path, self._lock)
             self._lock = None
@@ -37,8 +40,15 @@ class WorkFolder:
 def _remove_if_left(folder: Path) -> None:
     lock = _locked(folder)
     if lock is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
         _unlock(folder, lock)
+
+
+def _remove(folder: Path) -> None:
+    link = folder / SOCKETS
+    if link.is_symlink():
+        shutil.rmtree(link.readlink(), ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _locked(folder: Path) -> int | None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from jobs.streaming.session import socket_folder
 from jobs.streaming.work_folder import WorkFolder
 
 PROJECT = Path(__file__).resolve().parents[4]
@@ -52,3 +53,15 @@ def test_what_an_earlier_release_left_is_removed(tmp_path: Path) -> None:
     (old / "inbox-checkpoint-0").mkdir(parents=True)
     WorkFolder(tmp_path, "one").remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_sockets_go_with_the_folder_also_those_of_a_process_that_was_killed(tmp_path: Path) -> None:
+    killed = WorkFolder(tmp_path, "one")
+    left = socket_folder(killed.path)
+    assert killed._lock is not None
+    os.close(killed._lock)  # as the kernel does
+    alive = WorkFolder(tmp_path, "one")
+    assert not left.exists()
+    ours = socket_folder(alive.path)
+    alive.remove()
+    assert not ours.exists()
