@@ -37,6 +37,7 @@ from lakequeue.errors import (
     LakequeueError,
     LeadershipLost,
     SchemaDrift,
+    StorageUnavailable,
 )
 from lakequeue.records import Epoch
 from serving.meters import Meters
@@ -234,9 +235,9 @@ class Leader:
             try:
                 if self._job.upkeep(self._live_nodes()):
                     self._query.tell()
-            except (SchemaDrift, CorruptTable) as damage:
-                # Of one table: ordering and folding do not wait for checkpoints.
-                log.warning("upkeep.failed", job=self._job.name, why=str(damage))
+            except (SchemaDrift, CorruptTable, StorageUnavailable) as problem:
+                # Of one table, or for a moment: ordering and folding do not wait for checkpoints.
+                log.warning("upkeep.failed", job=self._job.name, why=str(problem))
 
     def _begin(self) -> Epoch:
         epoch = next_epoch(self._session, self._job.name, above=self._job.recorded_epoch())

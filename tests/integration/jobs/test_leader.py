@@ -15,6 +15,7 @@ from jobs.folding.offsets_job import OffsetsJob
 from jobs.source.source import SourceOptions
 from jobs.streaming.leader import Leader
 from jobs.streaming.query import ShardQuery
+from lakequeue.errors import StorageUnavailable
 from queue_tables.delta.actions import CommitInfo, Protocol, commit_path, encode
 from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot
@@ -80,3 +81,22 @@ def test_a_damaged_table_is_waited_for_and_the_process_goes_on(
         repair_table(root, GROUP_OFFSETS.name, GROUP_OFFSETS, execute=True)
         wait_for(lambda: leader.leading, "it leads when the table is repaired")
         assert leader.troubles() == []
+
+
+def test_a_storage_that_is_away_for_a_moment_does_not_end_a_leader(
+    root: QueueRoot, tmp_path: Path, sessions: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.streaming.leader.UPKEEP_S", 0.05)
+    names, asked = root.store.names, list[str]()
+
+    def away_once(prefix: str) -> list[str]:
+        asked.append(prefix)
+        if len(asked) == 1:
+            raise StorageUnavailable("away")
+        return names(prefix)
+
+    with candidate(root, tmp_path, sessions("one")) as leader:
+        wait_for(lambda: leader.leading, "it leads")
+        monkeypatch.setattr(root.store, "names", away_once)
+        wait_for(lambda: len(asked) > 1 or leader.failed.is_set(), "it looks again")
+        assert leader.error is None

@@ -78,7 +78,7 @@ class PlainQuery:
         """Nothing: what it asks of storage is counted by the process itself."""
         return SourceStatus()
 
-    def progress(self) -> dict[str, int]:
+    def triggers(self) -> dict[str, float]:
         """Nothing is measured."""
         return {}
 
