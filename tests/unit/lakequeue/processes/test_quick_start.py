@@ -12,6 +12,13 @@ import pytest
 from lakequeue.processes.quick_start import importing
 
 
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says is for the processes that are started from here: the next tests start others."""
+    monkeypatch.setenv("MIMALLOC_PURGE_DELAY", "")
+    monkeypatch.delenv("MIMALLOC_PURGE_DELAY")
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_garbage_is_looked_for_again_afterwards_and_not_in_what_was_imported(fails: bool) -> None:
     before = gc.get_freeze_count()
