@@ -44,8 +44,7 @@ def compact_metrics(
     root: QueueRoot, now: Micros, bounds: Bounds, *, dry_run: bool
 ) -> CompactionReport:
     """The same with days of `metrics`: retention lets whole days go."""
-    closed_before = hour_of(now - CLOSED_AFTER_US)[:_DAY]
-    return _compact(root, METRICS, day_of, closed_before, bounds, dry_run=dry_run)
+    return _compact_days(root, METRICS, "hour", now, bounds, dry_run=dry_run)
 
 
 def compact_audit(
@@ -55,9 +54,15 @@ def compact_audit(
     a second at each node. All rows stay."""
     if not root.is_table(AUDIT.name):
         return CompactionReport()
+    return _compact_days(root, AUDIT, "at", now, bounds, dry_run=dry_run)
+
+
+def _compact_days(
+    root: QueueRoot, declared: Table, column: str, now: Micros, bounds: Bounds, *, dry_run: bool
+) -> CompactionReport:
     closed_before = hour_of(now - CLOSED_AFTER_US)[:_DAY]
-    day = partial(day_of, column="at")
-    return _compact(root, AUDIT, day, closed_before, bounds, dry_run=dry_run)
+    range_of = partial(day_of, column=column)
+    return _compact(root, declared, range_of, closed_before, bounds, dry_run=dry_run)
 
 
 def day_of(add: Add, column: str = "hour") -> str:

@@ -31,7 +31,7 @@ class Signal:
 
     def notify(self) -> None:
         """Something has changed: every waiter looks again."""
-        if self.made_in is not forks.process:
+        if forks.is_parents(self.made_in):
             return  # nobody waits here, and a thread of the parent may have had the lock
         with self._changed:
             self._changed.notify_all()

@@ -15,9 +15,14 @@ process: object = object()
 """Another one in each child that is forked: ids of processes are used again."""
 
 
+def is_parents(made_in: object) -> bool:
+    """Whether a client was made before this process was forked: what it holds is the parent's."""
+    return made_in is not process
+
+
 def check_process(made_in: object) -> None:
-    """Raise `NotReady` if a client was made before this process was forked. Takes no lock."""
-    if made_in is not process:
+    """Raise `NotReady` if a client is the parent's. Takes no lock."""
+    if is_parents(made_in):
         raise NotReady(
             "the client was made before this process was forked",
             hint="make one in each process, after the fork",

@@ -342,7 +342,7 @@ class Queue(Closes):
 
     def close(self) -> None:
         """Close the connections. Messages that are not deleted are received again later."""
-        if self._signal.made_in is not forks.process:
+        if forks.is_parents(self._signal.made_in):
             return  # what a forked child has of it is its parent's
         self._closing = True
         self._signal.notify()

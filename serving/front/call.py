@@ -65,8 +65,8 @@ class Call:
         self._built: Lease | None = None
         """What an answer takes of the share until it is written."""
         self._refusal: LakequeueError | None = None
-        self._thrown = False
         """Why it may not go on, although it was let in."""
+        self._thrown = False
         self._steps: Steps[Answer] | Pieces | None = None
         self._head: Answer | None = None
         """The head of an answer in pieces."""

@@ -55,7 +55,7 @@ class ServiceCalls(Closes):
 
     def close(self) -> None:
         """Close the connections. A forked child leaves them to its parent."""
-        if self._signal.made_in is not forks.process:
+        if forks.is_parents(self._signal.made_in):
             return
         self._closing = True
         self._signal.notify()

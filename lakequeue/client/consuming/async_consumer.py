@@ -122,7 +122,7 @@ class AsyncConsumer(ConsumerBase, AsyncCloses):
         Acknowledgements that come too late are logged, not raised: their records are delivered
         again. Call `commit` before to know.
         """
-        if self._closed or self._core.made_in is not forks.process:
+        if self._closed or forks.is_parents(self._core.made_in):
             return  # what a forked child has of it is its parent's
         self._closed = True
         self._core.stop()

@@ -224,7 +224,7 @@ class Consumer(ConsumerBase, Closes):
         Acknowledgements that come too late are logged, not raised; their records are delivered
         again. To be sure, call `commit` first.
         """
-        if self._closed or self._core.made_in is not forks.process:
+        if self._closed or forks.is_parents(self._core.made_in):
             return  # what a forked child has of it is its parent's
         self._closed = True
         self._core.stop()

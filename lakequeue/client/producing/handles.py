@@ -185,7 +185,7 @@ class Handle(Outgoing, Future[RecordMetadata]):
             _log.exception("a callback of a future failed")
 
     def _wait(self, timeout: float | None) -> None:
-        if self.life.made_in is not forks.process:
+        if forks.is_parents(self.life.made_in):
             raise NotReady(
                 "the process that sends this record is the parent of this one",
                 hint="ask the parent, or send the record again with its message_id",

@@ -195,7 +195,7 @@ class Producer(ProducerBase, Closes):
         Raises:
             LakequeueError: The error of the first record that failed since the last flush.
         """
-        if self._core.closed or self._core.made_in is not forks.process:
+        if self._core.closed or forks.is_parents(self._core.made_in):
             return  # what a forked child has of it is its parent's
         # First: a flush would wait for ever for threads that go on sending.
         self._core.close()
@@ -302,7 +302,7 @@ class AsyncProducer(ProducerBase, AsyncCloses):
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Flush, then stop. What is not acknowledged in time is given up."""
-        if self._core.closed or self._core.made_in is not forks.process:
+        if self._core.closed or forks.is_parents(self._core.made_in):
             return  # what a forked child has of it is its parent's
         self._core.close()
         try:
